@@ -15,7 +15,7 @@ from rich.cells import cell_len
 
 from edgewise.cli.main import run as edgewise
 from edgewise.comparing.comparison import Comparison, ComparisonResult, Side, Variant
-from edgewise.record import Peak
+from edgewise.record import Finding, Peak
 from edgewise.run.layer_mode import BUDGET_NS
 from edgewise.store import open_store
 from edgewise.testing import write_fake_model
@@ -495,3 +495,23 @@ def test_several_runs_take_turns_without_the_profiler_and_a_prescribed_protocol_
             )
             == 2
         )
+
+
+def test_settings_of_findings_are_tried_unless_the_protocol_is_prescribed(tmp_path, capsys, monkeypatch):
+    def measured(run, history):
+        found = Finding(code="denormal-weights", message="slow", suggestion="zeros", saving=7e-4, low=6e-4, high=8e-4)
+        return replace(run, profile=replace(run.profile, findings=(found,)))
+
+    monkeypatch.setattr("edgewise.comparing.tried_findings.settings_to_try", lambda run: ["a=1", "b=2"])
+    monkeypatch.setattr("edgewise.comparing.tried_findings.with_measured_savings", measured)
+    file = str(write_fake_model(tmp_path / "a.fake", **SCRIPT))
+    assert edgewise(["profile", file, "-r", "fake", "--sessions", "1"]) == 0
+    said = capsys.readouterr()
+    assert "--set a=1" not in said.err and "measured in turns: zeros" not in said.out
+    assert edgewise(["profile", file, "-r", "fake"]) == 0
+    said = capsys.readouterr()
+    assert re.search(r"fake/cpu: measuring in turns what --set a=1 and --set b=2 saves, 80 s at most", said.err)
+    assert "measured in turns: zeros (denormal-weights)" in " ".join(said.out.split())
+    with open_store() as store:
+        (kept, *_) = store.resolve(["last"])
+    assert kept.profile.findings[0].low == 6e-4

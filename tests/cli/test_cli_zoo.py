@@ -9,14 +9,17 @@ from edgewise.zoo.networks import REFERENCES
 from messages import wording
 
 
-def test_the_list_names_every_network_and_why_there_is_no_accuracy(capsys):
+def test_the_list_names_every_network_the_smallest_first_and_why_there_is_no_accuracy(capsys):
     assert run(["zoo", "list"]) == 0
     printed = capsys.readouterr().out
-    assert all(name in printed for name in REFERENCES)
+    names = [line.split()[0] for line in printed.splitlines() if line.split()[0] in REFERENCES]
+    assert sorted(names) == sorted(REFERENCES)
+    assert (names[:3], names[-2:]) == (["autoencoder", "ds-cnn", "resnet-8"], ["r3d-18", "mc3-18"])
     assert "Accuracy: absent (the weights are random)" in printed
     assert run(["zoo", "list", "--json"]) == 0
-    (first, *_) = json.loads(capsys.readouterr().out)["networks"]
-    assert first["name"] == "mobilenet-v1" and first["macs"] == 569e6
+    first, *rest = json.loads(capsys.readouterr().out)["networks"]
+    assert first["name"] == "autoencoder" and first["macs"] == 264e3
+    assert [first["macs"], *(row["macs"] for row in rest)] == sorted(row.macs for row in REFERENCES.values())
     assert first["accuracy"] is None and first["accuracy_absent_because"] == wording("weights-random")
 
 

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from edgewise.api import Runs
 from edgewise.errors import BadInput
 from edgewise.formatting import plus_minus, quantity
-from edgewise.profiling.findings import NOT_KNOWN
+from edgewise.profiling.findings import IN_TWO, NOT_KNOWN
 from edgewise.profiling.layer_matching import LayerPair, pair_layers
 from edgewise.profiling.layers import NAMELESS, NOT_THE_WHOLE
 from edgewise.profiling.limits import divide_at_roofs
@@ -242,6 +242,23 @@ def test_the_next_command_measures_a_lower_precision_that_the_processor_has():
     assert unmeasured_words(one, others=[one, lower]) == "; what int8 would save was not measured: see Next"
 
 
+def test_int8_is_not_advised_where_layers_compute_in_it_though_the_engine_reports_no_precision():
+    """LiteRT ran an int8 network, and *Next* said that int8 and bf16 were not measured."""
+    flags = ["avx2", "amx_bf16"]
+    run = replace(profiled_run(), environment={"cpu": {"flags": flags}}, effective={})
+    assert "int8 and bf16" in unmeasured_words(run)
+
+    def computing(*types):
+        products = [layer for layer in run.layers if layer.macs]
+        layers = [replace(layer, dtype=types[at % len(types)]) for at, layer in enumerate(products)]
+        return replace(run, layers=tuple(layers))
+
+    assert unmeasured_words(computing("int8", "uint8")) == ""
+    assert next_section([computing("int8")], {}).lines[-1] == "'edgewise bench kws.onnx' measures it on every engine"
+    assert not any("optimize" in line for line in next_section([computing("int8")], {}).lines)
+    assert unmeasured_words(computing("int8", "float32")) == "; what bf16 would save was not measured: see Next"
+
+
 UNKNOWN = f"{NOT_KNOWN}: a profile in two engines (--runtime ENGINE,ENGINE) shows whether another one runs them faster"
 
 
@@ -276,12 +293,59 @@ def test_slow_layers_of_which_no_reason_is_known_are_held_against_another_engine
 def test_slow_layers_have_a_command_that_narrows_the_reason_where_one_engine_ran():
     slow, again = with_slow_layer(profiled_run()), {"profile": ["--shape", "x=1x3"]}
     line = (
-        "'edgewise profile kws.onnx --shape x=1x3' times the slow layers in every engine: if another one is faster, the "
-        "kernels here are slow"
+        "'edgewise profile kws.onnx --shape x=1x3' times the slow layers in every engine, and in turns which engine is "
+        "faster (far-from-roof)"
     )
     assert line in next_section([slow], again).lines
     assert line not in next_section([slow, faster_run()], again).lines
     assert line not in next_section([profiled_run()], again).lines
+
+
+def test_findings_call_layers_as_the_tables_do():
+    """The finding said 'node_Conv_110', which no row was called: the tables had the module's name, 0/Conv_110."""
+    run = profiled_run()
+    layers = tuple(replace(one, label="block.0/pw1") if one.name == "pw1" else one for one in run.layers)
+    finding = Finding(
+        code="far-from-roof", message="most in 'pw1', not 'pw'", suggestion="try", saving=1e-4, layers=(3,)
+    )
+    run = replace(run, layers=layers, profile=replace(run.profile, findings=(finding,)))
+    (line,) = finding_sections(run)[0].lines
+    assert line == "1. up to 100 µs (10.0 %): most in 'block.0/pw1', not 'pw' → try (far-from-roof)"
+    assert profile_page([run]).tables[1].rows[0][0].text == "most in 'block.0/pw1', not 'pw'"
+    assert any(row[1].text == "block.0/pw1" for row in layer_table(run).rows)
+
+
+def with_findings(run, *codes):
+    """`run` with findings of these codes, the first with the largest saving."""
+    found = [
+        Finding(code=code, message="m", suggestion="try", saving=(9 - at) * 1e-5, layers=(3,))
+        for at, code in enumerate(codes)
+    ]
+    return replace(run, profile=replace(run.profile, findings=tuple(found)))
+
+
+def test_the_first_commands_of_next_prove_what_findings_would_save():
+    """A finding said to make weights 0, and no command measured what that saves."""
+    again = {"compare": ["--shape", "x=1x3"], "profile": []}
+    run = with_findings(profiled_run(), "denormal-weights", "tiny-operators", "element-wise-chains", "channel-counts")
+    engine = "-r onnxruntime/cpu --shape x=1x3'"
+    assert next_section([run], again).lines[:3] == (
+        f"'edgewise compare kws.onnx without-denormals.onnx {engine} measures in turns what zeros save: docs/profile.md "
+        "has the lines that write this file",
+        f"'edgewise compare kws.onnx simplified.onnx {engine} measures in turns what 'onnxslim kws.onnx simplified.onnx' "
+        "saves (tiny-operators)",
+        "'edgewise profile kws.onnx' times the slow layers in every engine, and in turns which engine is faster "
+        "(element-wise-chains)",
+    )
+    two = replace(run.job, runtime=replace(run.job.runtime, threads=2))
+    assert "-r onnxruntime/cpu --threads 2 --shape" in next_section([replace(run, job=two)], again).lines[0]
+    assert not any("every engine, and" in line for line in next_section([run, faster_run()], {}).lines)
+    eager = replace(run.job, runtime=replace(run.job.runtime, name="torch", provider="eager"))
+    assert next_section([replace(run, job=eager)], {}).lines[2] == (
+        "'edgewise compare kws.onnx -r torch/eager,torch/compile' measures in turns what compiling saves "
+        "(element-wise-chains)"
+    )
+    assert not any("in turns" in line for line in next_section([with_findings(run, "channel-counts")], {}).lines)
 
 
 def test_layers_whose_limit_is_not_known_are_counted_of_all_with_arithmetic():
@@ -642,11 +706,12 @@ def test_the_lines_of_the_fastest_engine_are_those_of_its_own_profile():
     assert alone[0].startswith("openvino/cpu takes 870 ± 9 µs: Conv ")
     assert alone[1].startswith("largest saving among the findings: up to 225 µs (25.9 %): ")
     assert alone[1].endswith("(far-from-roof); what int8 would save was not measured: see Next")
-    assert [line.replace(" (least latency)", "") for line in both[:2]] == [*alone[:2]]
+    assert both[0].replace(" (least latency)", "") == alone[0]
+    assert both[1] == f"openvino/cpu: {alone[1]}", "whose saving it is"
     assert sum(line.startswith("openvino/cpu takes") for line in both) == 0
     assert sum(line.startswith("onnxruntime/cpu takes 1.00 ± 0.01 ms: ") for line in conditions_of(slow, fast)) == 1
     failed = replace(slow, profile=None, layers=(), profile_absent_because="no", measurements=())
-    assert profile_document([failed, fast]).answer[:2] == alone[:2]
+    assert profile_document([failed, fast]).answer[:2] == (alone[0], both[1])
 
 
 def test_layers_that_are_not_the_whole_are_cautioned_in_the_first_line():
@@ -689,7 +754,13 @@ def test_what_explains_a_slower_engine_comes_before_savings_of_the_fastest(savin
         "(denormal-weights)"
     )
     assert lines[1] == told if about else not any("longer, and a finding" in line for line in lines)
-    assert lines[1 + bool(about)].startswith("largest saving among the findings: ")
+    assert lines[1 + bool(about)].startswith("openvino/cpu: largest saving among the findings: ")
+    known = replace(finding, low=finding.saving * 0.9, high=finding.saving * 1.1)
+    lines = profile_document([replace(slow, profile=replace(slow.profile, findings=(known,))), fast]).answer
+    assert any(" explains most of that, " in line for line in lines) == bool(about)
+    refuted = replace(finding, low=-finding.saving, high=finding.saving * 3)
+    lines = profile_document([replace(slow, profile=replace(slow.profile, findings=(refuted,))), fast]).answer
+    assert not any("most of that" in line for line in lines)
 
 
 def test_steps_of_which_the_clock_tells_nothing_are_one_row():
@@ -833,14 +904,15 @@ def test_findings_come_first_then_types_then_layers_then_run_against_run():
 
 
 def test_the_other_engine_that_fuses_a_chain_is_named():
-    chain = replace(FINDINGS[0], code="element-wise-chains", message="2 operators run one by one", layers=(0, 1))
+    chain = replace(FINDINGS[0], code="element-wise-chains", message="2 operators run one by one", layers=(0, 1),
+                    suggestion=f"try an engine{IN_TWO}, or export")  # fmt: skip
     layers = [layer_of(at, name, name, 10) for at, name in enumerate(("Add", "Mul"))]
     alone = replace(profiled_run(), layers=tuple(layers), profile=replace(sample_profile(), findings=(chain,)))
     whole = layer_of(0, "Conv", "Conv", 10, nodes=("Conv", "Add", "Mul"))
-    fusing = replace(alone, id=faster_run().id, layers=(whole,))
-    told = with_others(chain, alone, [alone, fusing]).message
+    fusing = replace(alone, id=faster_run().id, job=faster_run().job, layers=(whole,))
+    told, advice = (getattr(with_others(chain, alone, [alone, fusing]), name) for name in ("message", "suggestion"))
+    assert (advice, with_others(chain, alone, [alone])) == ("try an engine, or export", chain)
     assert told == f"2 operators run one by one; {engine_of(fusing)} runs 2 of these 2 together with other operators"
-    assert with_others(chain, alone, [alone]).message == chain.message
     other = replace(fusing, job=replace(fusing.job, model=replace(fusing.job.model, sha256="0" * 64)))
     assert with_others(chain, alone, [other]).message == chain.message
 

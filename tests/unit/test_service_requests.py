@@ -126,7 +126,7 @@ def test_errors_of_shared_parts_are_told_to_python_in_arguments_of_the_function(
     with pytest.raises(BadInput) as caught, named_for_python(VERBS.get("bench").argument_of):
         raise BadInput("no ⟦batch⟧ fits, see a--b", advice="'edgewise bench M --batch 1', or ⟦batch=1⟧ and ⟦set=a=1⟧")
     assert caught.value.message == str(caught.value) == "no batches fits, see a--b"
-    assert caught.value.advice == "'edgewise bench M --batch 1', or batches=1 and set='a=1'"
+    assert caught.value.advice == "'edgewise bench M --batch 1', or batches=1 and settings={'a': '1'}"
     assert caught.value.__notes__ == [caught.value.advice]
 
 

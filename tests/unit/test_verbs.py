@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 
@@ -52,3 +53,47 @@ def test_each_field_is_an_argument_of_the_function_and_reaches_the_request(monke
     missing, unknown = sorted(fields - passed.keys()), sorted(passed.keys() - fields)
     assert not missing, f"edgewise.{name} in api.py lacks an argument, or hands it not on: {', '.join(missing)}"
     assert not unknown, f"the request of {name} has no field {', '.join(unknown)}"
+
+
+CALLED_BY_THE_COMMAND = {("optimize", "report"), ("compare", "vary")}
+"""Marks in texts that only the reading of a command line has."""
+
+
+@pytest.mark.parametrize("name", VERBS.names())
+def test_what_python_calls_a_field_is_an_argument_of_the_function(name):
+    """A hint named ``set``, which `edgewise.bench` calls ``settings``."""
+    verb = VERBS.get(name)
+    kind, known = verb.request_type(), set(inspect.signature(getattr(edgewise, name)).parameters)
+    named = {*kind.model_fields} - {"schema_version", "verb"}
+    named |= {one.name for one in verb.all_options() if one.field_of(kind)}
+    folder = Path(inspect.getfile(type(verb))).parent
+    for module in ("request.py", "work.py"):
+        if (folder / module).exists():
+            named |= set(re.findall(r"⟦([a-z_0-9]+)", (folder / module).read_text()))
+    named -= {field for verb_name, field in CALLED_BY_THE_COMMAND if verb_name == name}
+    wrong = {each: called for each in sorted(named) if (called := verb.argument_of(each)) not in known}
+    assert not wrong, f"edgewise.{name} has no such arguments: {wrong}"
+    assert {*verb.arguments} <= {*kind.model_fields} and {*verb.arguments.values()} <= known
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value", "said"),
+    [
+        ("bench", "set", "a=1", "settings={'a': '1'}"),
+        ("bench", "runtime", "onnxruntime,openvino", "runtimes=['onnxruntime', 'openvino']"),
+        ("bench", "batch", "1", "batches=1"),
+        ("bench", "duration", "5s", "duration=5.0"),
+        ("bench", "memory", "512MiB", "memory=536870912"),
+        ("bench", "models", None, "paths"),
+        ("compare", "vary", "threads=1,2", "threads=[1, 2]"),
+        ("compare", "subjects", None, "things"),
+        ("estimate", "what_if", None, "what_if"),
+        ("inspect", "cases", None, "what_if"),
+        ("evaluate", "metric", None, "metrics"),
+        ("evaluate", "task", "TASK", "task='TASK'"),
+        ("optimize", "output", None, "output"),
+        ("convert", "folder", None, "output"),
+    ],
+)
+def test_python_has_values_as_its_arguments_take_them(name, field, value, said):
+    assert VERBS.get(name).argument_of(field, value) == said

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 MAX_DEPTH, MAX_OBJECTS = 60, 1_000_000
-ADVICE = "edgewise runs no code from a file; give the function that makes the model (⟦build⟧ module:function), or ONNX"
+ADVICE = "edgewise runs no code from a file; give the function that makes the model (MODULE:FUNCTION), or ONNX"
 
 
 def find_code(document: Any) -> tuple[str, str] | None:

@@ -1,7 +1,7 @@
 """Avoidable costs in a profile: each finding with its numbers, the largest saving first.
 
-A saving is an upper bound by the stated method, never a promise. A finding below `LEAST_SHARE` of the latency is not
-worth a reader's time and is left out.
+A saving is an upper bound by the stated method, never a promise, until it is measured with the setting that `TRIED`
+has. A finding below `LEAST_SHARE` of the latency is not worth a reader's time and is left out.
 """
 
 from __future__ import annotations
@@ -54,6 +54,9 @@ FINDINGS: dict[str, str] = {
 }
 """Every code that a finding may have and what it means."""
 
+TRIED: dict[str, tuple[str, str]] = {"denormal-weights": ("session.set_denormal_as_zero", "1")}
+"""Code of a finding → the setting of the engine that shows by measuring what can be saved."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class _ProfileView:
@@ -80,6 +83,11 @@ class _ProfileView:
     def operators(self, layer: Layer) -> list[Operator]:
         """Return the operators in `layer`."""
         return [self.graph.operators[index] for index in layer.operators]
+
+    @property
+    def is_onnx(self) -> bool:
+        """Whether tools for ONNX files can change the network."""
+        return self.graph.format == "onnx"
 
     @property
     def eager(self) -> bool:
@@ -142,6 +150,16 @@ class _ProfileView:
         """Whether the share of denormal weights in `layer` is one that was measured to slow convolutions down."""
         count, weights = self.count_denormals([layer])
         return count > 0 and count >= LEAST_DENORMALS * weights
+
+    def behind(self, layers: Sequence[Layer]) -> set[int]:
+        """Return indices of `layers` and of those that their outputs reach, directly or through others."""
+        own = {index for layer in layers for index in layer.operators}
+        reached = {name for index in own for name in self.graph.operators[index].outputs}
+        for operator in self.graph.operators:
+            if not reached.isdisjoint(operator.inputs):
+                own.add(operator.index)
+                reached.update(operator.outputs)
+        return {layer.index for layer in self.every if not own.isdisjoint(layer.operators)}
 
     def share(self, layers: Sequence[Layer]) -> str:
         """Return the time of `layers` and its share of the whole, in words."""
@@ -309,6 +327,9 @@ def _chained(view: _ProfileView) -> list[list[Layer]]:
     return [chain for chain in {id(chain): chain for chain in chains.values()}.values() if len(chain) > 1]
 
 
+IN_TWO = f" (a profile of two, {as_flag('runtime', 'ENGINE,ENGINE')}, says what the other one fuses)"
+
+
 def _chains(view: _ProfileView) -> list[Finding]:
     chains = _chained(view)
     layers = sorted((layer for chain in chains for layer in chain), key=lambda layer: layer.index)
@@ -329,8 +350,8 @@ def _chains(view: _ProfileView) -> list[Finding]:
         f"{one_by_one} ({', '.join(types[:_MOST_TYPES])}{more}) run one by one: {view.share(layers)}",
         f"PyTorch runs each operator by itself: {_COMPILE}"
         if view.eager
-        else f"try an engine that fuses them (a profile of two, {as_flag('runtime', 'ENGINE,ENGINE')}, says what the "
-        "other one fuses), or export each chain as one operator (HardSwish, Gelu; a newer operator set has more)",
+        else f"try an engine that fuses them{IN_TWO}, or export each chain as one operator (HardSwish, Gelu"
+        f"{'; a newer operator set has more' if view.is_onnx else ''})",
         layers,
         noun="operators",
         saving=time_of(layers) - sum(kept),
@@ -388,15 +409,8 @@ def _far(view: _ProfileView) -> list[Finding]:
     deep = [layer for layer in far if any(each.geometry.get("depthwise") for each in view.operators(layer))]
     others = [layer for layer in far if layer not in deep]
     channels = _CHANNELS if any(view.may_have_better_channels(layer) for layer in others) else ""
-    count, weights = view.count_denormals(slowed)
     return [
-        *_far_from_roof(
-            view, slowed, "denormal-weights", "layer with arithmetic",
-            f"{count} of the {weights} weights of these layers are denormal, nearer to 0 than 1e-38, and the processor "
-            "is slow with such numbers; layers behind them may gain, too, if their inputs are such numbers: make them "
-            f"0 in the file (docs/profile.md has the lines), or give {_DENORMALS_AS_ZERO}, which holds in a program "
-            "only if its first session of ONNX Runtime has it",
-        ),
+        *_denormals(view, slowed),
         *_far_from_roof(
             view, deep, "depthwise-far-from-roof", "depthwise convolution",
             "merge each with its pointwise neighbour if the engine can, use more channels at lower resolution, or try "
@@ -406,7 +420,32 @@ def _far(view: _ProfileView) -> list[Finding]:
     ]  # fmt: skip
 
 
-_DENORMALS_AS_ZERO = f"{as_flag('set')} session.set_denormal_as_zero=1"
+def _denormals(view: _ProfileView, slowed: Sequence[Layer]) -> list[Finding]:
+    count, weights = view.count_denormals(slowed)
+    found = _far_from_roof(
+        view, slowed, "denormal-weights", "layer with arithmetic",
+        f"{count} of the {weights} weights of these layers are denormal, nearer to 0 than 1e-38, and the processor is "
+        "slow with such numbers, and with what they make in the layers behind: make them 0 in the file "
+        f"(docs/profile.md has the lines), or give {_DENORMALS_AS_ZERO}, which holds in a program only if its first "
+        "session of ONNX Runtime has it",
+    )  # fmt: skip
+    # Layers behind such weights may gain, as their inputs may be such numbers; only the others surely gain nothing.
+    gaining = view.behind([layer for layer in view.every if view.count_denormals([layer])[0]])
+    rest = [layer for layer in view.every if layer.operators and layer.index not in gaining]
+    kept = sum((layer.time if layer.low is None else layer.low) or 0.0 for layer in rest)
+    method = "the whole, less the lower ends of the times of layers that no denormal weight reaches"
+    return [
+        replace(
+            one,
+            saving=max(0.0, view.profile.latency - kept),
+            method=method,
+            evidence={name: value for name, value in one.evidence.items() if name != "time_at_roof"},
+        )
+        for one in found
+    ]
+
+
+_DENORMALS_AS_ZERO = as_flag("set", "=".join(TRIED["denormal-weights"]))
 _CHANNELS = "channel counts inside the network that are multiples of 8 or 16 suit most kernels; "
 
 
@@ -506,7 +545,8 @@ def _dynamic(view: _ProfileView) -> list[Finding]:
         "dynamic-shapes",
         f"{_several(layers, 'step')} to compute shapes while the network runs: {view.share(layers)}"
         + (f"; {count} tensors have shapes that are open in the file" if count else ""),
-        "export the model with fixed shapes, or simplify it (onnxslim), so that they are computed beforehand",
+        f"export the model with fixed shapes{', or simplify it (onnxslim)' if view.is_onnx else ''}, so that they are "
+        "computed beforehand",
         layers,
         noun="steps",
         open_tensors=count,
@@ -572,7 +612,8 @@ def _tiny(view: _ProfileView) -> list[Finding]:
         "tiny-operators",
         f"{len(tiny)} of {len(timed)} layers have fewer than {TINY_OPS:,} operations each and together take at least "
         f"{view.share(sure)}",
-        "simplify the graph (constant folding, onnxslim), or write them as fewer, larger operators",
+        f"simplify the graph (constant folding{', onnxslim' if view.is_onnx else ''}), or write them as fewer, larger "
+        "operators",
         sure,
         of=len(timed),
     )

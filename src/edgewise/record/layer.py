@@ -112,7 +112,9 @@ class Finding:
         code: key of the catalogue `edgewise.profiling.findings.FINDINGS`.
         message: the observation, with its numbers.
         suggestion: what the user can do.
-        saving: upper bound of the time saved per inference, s.
+        saving: upper bound of the time saved per inference, s; where `low` is not None, what was saved when the
+            suggestion was tried: its share, measured in turns, of the profile's latency.
+        low, high: 95 % interval of such a saving by that of its share, s; None for an upper bound.
         layers: indices of the layers concerned.
         evidence: name → number behind the message, SI units.
         method: how `saving` was computed.
@@ -127,6 +129,13 @@ class Finding:
     evidence: dict[str, float] = field(default_factory=dict)
     method: str = ""
     once: bool = False
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether the suggestion was tried and no saving is proven."""
+        return self.low is not None and self.low <= 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

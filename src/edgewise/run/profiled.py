@@ -11,7 +11,7 @@ from edgewise.errors import EdgewiseError
 from edgewise.model.graph import Graph
 from edgewise.model.memory_plan import describe_totals, plan_memory
 from edgewise.model.sparsity import count_denormals
-from edgewise.profiling.findings import find
+from edgewise.profiling.findings import TRIED, find
 from edgewise.profiling.layers import NOT_THE_WHOLE, build_profile
 from edgewise.profiling.module_operators import graph_of_steps
 from edgewise.profiling.roofline import ABOVE_ROOF, beaten_peaks, describe_beaten, peak_dtypes, place
@@ -96,7 +96,7 @@ def _count_denormals(run: Run, graph: Graph) -> dict[str, int]:
         return {}
 
 
-_FLUSHED = "session.set_denormal_as_zero"
+_FLUSHED, _ = TRIED["denormal-weights"]
 
 
 def _under_roofs(

@@ -183,7 +183,7 @@ def _again(request: ProfileRequest) -> dict[str, list[str]]:
     """`Measured.again`."""
     from edgewise.verbs.verb import words_of
 
-    fields = {"optimize": ("shapes",), "bench": ("shapes", "input_data"), "profile": ("shapes", "input_data")}
+    fields = {"optimize": ("shapes",), **dict.fromkeys(("bench", "compare", "profile"), ("shapes", "input_data"))}
     return {verb: words_of(request, only=only) for verb, only in fields.items()}
 
 
@@ -296,6 +296,7 @@ def execute(
                         runs = take_turns(runs, finals, saver.save, context, everyone=turns == "all", left_s=left_s)
                     if budget_s is not None:
                         undecided = _without_turns(runs, finals, budget_s)
+                    runs = _try_settings(runs, saver.save, context)
         except KeyboardInterrupt:
             interrupted = True
     rest = plan.jobs[len(runs) :] if interrupted else ()
@@ -387,6 +388,24 @@ def _without_turns(runs: Sequence[Run], finals: Sequence[Sequence[Run]], budget_
     ]
 
 
+def _try_settings(runs: Sequence[Run], save: Callable[[Run], None], context: Context) -> list[Run]:
+    """Return the runs, their findings with the savings that settings of the engine were measured to have."""
+    from edgewise.comparing.tried_findings import TRIED_S, settings_to_try, with_measured_savings
+    from edgewise.report.runs.conditions import labels_of
+
+    found = []
+    for run, label in zip(runs, labels_of(runs), strict=True):
+        if settings := settings_to_try(run):
+            what = listing([as_flag("set", one) for one in settings])
+            most = f"{2 * TRIED_S * len(settings):g} s at most"
+            emit(StageStarted(title=f"{label}: measuring in turns what {what} saves, {most}"))
+            found.append(with_measured_savings(run, context.history))
+            save(found[-1])
+        else:
+            found.append(run)
+    return found
+
+
 _NOT_MEASURED = "not measured: {}"
 
 
@@ -423,11 +442,20 @@ def _elsewhere_line(request: BenchRequest | ProfileRequest) -> str:
 def _turns_lines(request: BenchRequest | ProfileRequest, plan: Plan) -> list[str]:
     """Which jobs are measured once more in turns, and how long that takes; empty where none is."""
     from edgewise.comparing.finals import EACH_S, MOST, PROFILED_S
+    from edgewise.comparing.tried_findings import TRIED_S
 
-    if request.is_prescribed or len(plan.jobs) < 2:
+    if request.is_prescribed or not plan.jobs:
         return []
     if isinstance(request, ProfileRequest):
-        return [f"then in turns, without the profiler: up to {MOST} of them that can, {PROFILED_S:g} s each at most"]
+        turns = f"then in turns, without the profiler: up to {MOST} of them that can, {PROFILED_S:g} s each at most"
+        tried = (
+            "then, where a finding names a setting that may save time: in turns with it and without it, "
+            f"{2 * TRIED_S:g} s at most for each"
+        )
+        can = any(job.runtime.name == "onnxruntime" for job in plan.jobs)  # the settings of `TRIED` are its own
+        return [*([turns] if len(plan.jobs) > 1 else []), *([tried] if can else [])]
+    if len(plan.jobs) < 2:
+        return []
     line = f"then in turns: up to {MOST} that can't be told apart from the fastest one, {EACH_S:g} s each at most"
     if request.time_budget is not None:
         kept = long_time(TURNS_SHARE * request.time_budget)

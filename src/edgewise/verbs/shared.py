@@ -367,7 +367,9 @@ def check_cases(cases: tuple[Case, ...], models: tuple[str, ...]) -> None:
     if not 1 <= len(cases) <= MOST_CASES:
         raise BadField(f"⟦cases⟧ must be 1 to {MOST_CASES} models, not {len(cases)}")
     if cases != ({},) and not any(map(is_factory, models)):
-        raise BadField("⟦cases⟧ applies only to models that a function makes", advice="give ⟦build=MODULE:FUNCTION⟧")
+        raise BadField(
+            "⟦cases⟧ applies only to models that a function makes", advice="name the function: MODULE:FUNCTION"
+        )
 
 
 def check_signature(signature: str, model: str) -> None:

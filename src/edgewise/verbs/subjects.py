@@ -321,7 +321,7 @@ def _explain(word: str, reference: str, error: EdgewiseError) -> BadModel:
     named = _LABEL.fullmatch(word)
     advice = f"check the path, or {error.marked.advice or 'name a stored run'}"
     if named and named[1].strip() in SETTINGS:
-        advice = f"to vary a setting: ⟦vary⟧ {word}; to set it, behind the model: model.onnx,{word}"
+        advice = f"to vary a setting: ⟦vary={word}⟧; to set it, behind the model: model.onnx,{word}"
     return BadModel(f"{reference!r} is {what}, nor a stored run: {error.marked.message}", advice=advice)
 
 

@@ -6,6 +6,7 @@ from what a verb declares. Packages add verbs as entry points of the group ``edg
 
 from __future__ import annotations
 
+import ast
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -62,6 +63,7 @@ class Verb(Listed):
         request: the class of its requests, a `edgewise.verbs.request.Request`.
         work: the function ``(request, context) → result`` that carries one out.
         shown: the `Presentation` of its results; empty is that of results that describe themselves.
+        arguments: field of the request → its argument in Python, where that has another name.
         reader: the function ``values of the options → request``, of this verb or another; empty where each option
             fills the field of its name.
         reports: the option that names report files; empty where there is none.
@@ -77,6 +79,7 @@ class Verb(Listed):
     request: ClassVar[str]
     work: ClassVar[str]
     shown: ClassVar[str] = "edgewise.verbs.presentation:Presentation"
+    arguments: ClassVar[Mapping[str, str]] = {}
     reader: ClassVar[str] = ""
     reports: ClassVar[str] = "output"
     asked_by: ClassVar[tuple[str, ...]] = ()
@@ -124,7 +127,16 @@ class Verb(Listed):
     def argument_of(self, field: str, value: str | None = None) -> str:
         """Return what its function calls a field: ``batches`` for ``batch``; with a value ``batches=8``."""
         found = self.option_of(field)
-        return as_argument((found and found.field_of(self.request_type())) or field, value)
+        name = (found and found.field_of(self.request_type())) or field
+        name = self.arguments.get(name, name)
+        if value is not None and found is not None and found.read is not None:
+            with suppress(Exception):  # a placeholder, such as TASK, is no value that could be read
+                read = found.read([value] if found.repeatable else value)
+                if isinstance(read, tuple):
+                    read = read[0] if len(read) == 1 and isinstance(read[0], int) else list(read)
+                if ast.literal_eval(repr(read)) == read:
+                    return f"{name}={read!r}"
+        return as_argument(name, value)
 
     def option_of(self, field: str) -> Option | None:
         """Return the option that has this name or fills this field; None where there is none."""

@@ -27,7 +27,10 @@ SCHEMA = 1
 
 @takes(options.JSON_TOO)
 def list_networks(values: Values) -> None:
-    """List the reference networks, with their published size at width 1. They have random weights, and no accuracy."""
+    """List the reference networks, the fewest MACs first, with their published size at width 1.
+
+    They have random weights, and no accuracy.
+    """
     from edgewise.verbs.zoo.work import documents
     from edgewise.zoo.networks import WITHOUT_ACCURACY
 

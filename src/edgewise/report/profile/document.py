@@ -210,9 +210,10 @@ def explained_lines(runs: Sequence[Run]) -> list[str]:
         longer = taken.value - least.value
         # That layers are far from their limits is no reason.
         found = [one for one in ranked_findings(profile) if not one.once and one.code != "far-from-roof"]
-        if found and found[0].saving >= MOST_EXPLAINED * longer:
+        if found and not found[0].is_refuted and found[0].saving >= MOST_EXPLAINED * longer:
+            explains = "may explain" if found[0].low is None else "explains"
             lines.append(
-                f"{name} takes {quantity(longer, 's')} longer, and {_about(found[0], run)} may explain most of that, "
+                f"{name} takes {quantity(longer, 's')} longer, and {_about(found[0], run)} {explains} most of that, "
                 f"{saving_words(found[0], profile)}: {one_line(found[0].suggestion)} ({one_line(found[0].code)})"
             )
     return lines
@@ -253,10 +254,13 @@ def where_lines(
     if not (parts := time_line(run)) or run.profile is None:
         return []
     _, latency, unit = latency_parts(run)
+    labels = zip((other.id for other in others), labels_of(others), strict=True) if len(others) > 1 else ()
+    whose = next((f"{label}: " for other, label in labels if other == run.id), "")
     saved = [
-        f"largest saving among the findings: {saving_words(each, run.profile)}: {one_line(each.suggestion)} "
+        f"{whose}largest saving among the findings: {saving_words(each, run.profile)}: {one_line(each.suggestion)} "
         f"({one_line(each.code)}){unmeasured_words(run, known.get(run.id, MappingProxyType({})), others)}"
         for each in (with_others(one, run, others) for one in ranked_findings(run.profile)[:1])
+        if not each.is_refuted
     ]
     return [f"{name}{f' takes {latency} {unit}' if unit else ''}: {parts}", *saved]
 

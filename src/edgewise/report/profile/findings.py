@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from edgewise.errors import as_flag
 from edgewise.formatting import VERY_WIDE, is_very_wide, plus_minus, quantity, time_unit_of
 from edgewise.grouping import by_key
 from edgewise.optimizing.processor import Processor
-from edgewise.profiling.findings import LEAST_SHARE, NOT_KNOWN
+from edgewise.profiling.findings import IN_TWO, LEAST_SHARE, NOT_KNOWN
 from edgewise.profiling.layer_matching import join_pairs, pair_layers
 from edgewise.profiling.limits import LimitedTime, divide_at_roofs, has_arithmetic
 from edgewise.profiling.slowdown import explain_slowdown
@@ -23,7 +24,15 @@ from edgewise.record.layer import Bound
 from edgewise.registry import FOR_TESTS
 from edgewise.report.document import Section, lines_of
 from edgewise.report.document.names import layer_names
-from edgewise.report.profile.cells import FEW_SESSIONS, has_bounds_alone, layers_of, most_time, roof_reason, whole_left
+from edgewise.report.profile.cells import (
+    FEW_SESSIONS,
+    has_bounds_alone,
+    layers_of,
+    most_time,
+    profile_of,
+    roof_reason,
+    whole_left,
+)
 from edgewise.report.runs.conditions import differ_in_engine, engine_of, labels_of, look_up
 from edgewise.runtime.base import runtimes
 from edgewise.text import listing, one_line
@@ -55,10 +64,15 @@ def finding_sections(run: Run, label: str = "", *, others: Sequence[Run] = ()) -
     found = [with_others(finding, run, others) for finding in ranked_findings(run.profile)]
     if not found:
         return [Section(title=titled("Findings", label), lines=nothing_found(run))]
-    short = layer_names(run, NAME_WIDTH)
-    names = {layer.name: short[layer.index] for layer in run.layers if len(one_line(layer.name)) > NAME_WIDTH}
+    names = names_in_messages(run, NAME_WIDTH)
     lines = tuple(f"{place}. {finding_line(finding, run.profile, names)}" for place, finding in enumerate(found, 1))
     return [Section(title=titled("Findings", label), lines=lines, tone="poor")]
+
+
+def names_in_messages(run: Run, width: int) -> dict[str, str]:
+    """Return name of a layer → what the tables call it, where that is another one."""
+    short = layer_names(run, width)
+    return {layer.name: short[layer.index] for layer in run.layers if layer.name != short[layer.index]}
 
 
 def evidence_sections(run: Run, label: str = "") -> list[Section]:
@@ -206,7 +220,15 @@ def unmeasured_words(run: Run, known: Known = _NO_NAMES, others: Sequence[Run] =
 def _may_be_quantised(run: Run) -> bool:
     """Whether `edgewise optimize` could try int8 on the model here."""
     is_read = run.job.target.device == "local" and run.job.model.format in ("onnx", "tflite", "openvino")
-    return is_read and not uses_int8(run)
+    return is_read and not (uses_int8(run) or _INTEGERS & _types_of_products(run))
+
+
+_INTEGERS = frozenset({"int8", "uint8"})
+
+
+def _types_of_products(run: Run) -> set[str]:
+    """Return the types in which layers with multiplications compute: some engines report no precision, as LiteRT."""
+    return {layer.dtype for layer in run.layers if layer.macs and layer.dtype is not None}
 
 
 def _lower_precision(run: Run, others: Sequence[Run]) -> str:
@@ -218,7 +240,14 @@ def _lower_precision(run: Run, others: Sequence[Run]) -> str:
     processor = Processor(model="", architecture="", flags=frozenset(flags) if flags else None)
     fast = [word for word, dtype in (("bf16", "bfloat16"), ("f16", "float16")) if processor.instructions(dtype)]
     measured = {floats_of(other) for other in others if other.job.model.sha256 == model.sha256}
-    if not fast or measured & {*fast} or floats_of(run) not in (None, "f32") or run.job.target.device != "local":
+    types = _types_of_products(run)
+    if (
+        not fast
+        or measured & {*fast}
+        or (types and types <= _INTEGERS)
+        or floats_of(run) not in (None, "f32")
+        or run.job.target.device != "local"
+    ):
         return ""
     engines = [runtime for name, runtime in runtimes() if name not in FOR_TESTS and model.format in runtime.formats]
     has = {word for one in engines if one.availability() for word in one.providers[0].precisions}
@@ -274,18 +303,59 @@ def _next_lines(
         asked = "--data DATA --task TASK --prepare STEP=VALUE"
         lines.append(f"'{words} {asked}' tries int8 and other variants; these options are those of 'edgewise evaluate'")
     there = [] if device == "local" else ["-d", one_line(device)]
-    unknown = run.profile is not None and any(NOT_KNOWN in each.suggestion for each in run.profile.findings)
-    if unknown and not any(other.job.model == model and differ_in_engine(run, other) for other in runs):
-        words = shlex.join(["edgewise", "profile", name, *there, *own, *again.get("profile", ())])
-        lines.append(
-            f"'{words}' times the slow layers in every engine: if another one is faster, the kernels here are slow"
-        )
+    lines = [*_proof_lines(run, runs, name, [*there, *own], again), *lines]
     threads = ["--threads", f"1,{cores}"] if (cores := _idle_cores(run)) and "threads" not in known else []
     lower = ["--precision", f"f32,{precision}"] if (precision := _lower_precision(run, runs)) else []
     words = shlex.join(["edgewise", "bench", name, *there, *threads, *lower, *own, *again.get("bench", ())])
     how = [f"with 1 thread as here and with {cores}"] if threads else []
     how += [f"in f32 and, where it can, in {precision}, in which this processor computes faster"] if lower else []
     return [*lines, f"'{words}' measures it on every engine{''.join(f', {each}' for each in how)}"]
+
+
+def _proof_lines(
+    run: Run, runs: Sequence[Run], name: str, own: Sequence[str], again: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return the commands that measure what the suggestions of the findings of `run` save.
+
+    Args:
+        name: of the model's file, as the commands have it.
+        own: options for the device and the signature of `run`.
+    """
+    spec = run.job.runtime
+    engine = f"{spec.name}/{spec.provider}" if spec.provider else spec.name
+    alone = ["-r", engine, *(["--threads", str(spec.threads)] if spec.threads not in (None, 1) else [])]
+
+    def command(verb: str, *words: str) -> str:
+        return f"'{shlex.join(['edgewise', verb, name, *words, *own, *again.get(verb, ())])}'"
+
+    found = ranked_findings(profile_of(run))
+    codes = [each.code for each in found if not each.is_refuted]
+    lines = []
+    if "denormal-weights" in codes:
+        zeros = command("compare", "without-denormals.onnx", *alone)
+        lines.append(f"{zeros} measures in turns what zeros save: docs/profile.md has the lines that write this file")
+    if run.job.model.format == "onnx" and (simple := [code for code in codes if code in _SIMPLER]):
+        tried = command("compare", "simplified.onnx", *alone)
+        made = shlex.join(["onnxslim", name, "simplified.onnx"])
+        lines.append(f"{tried} measures in turns what '{made}' saves ({listing(simple)})")
+    elsewhere = [each.code for each in found if each.code in _ELSEWHERE or NOT_KNOWN in each.suggestion]
+    if elsewhere and engine == "torch/eager":
+        tried = command("compare", "-r", "torch/eager,torch/compile")
+        lines.append(f"{tried} measures in turns what compiling saves ({listing(elsewhere)})")
+    elif elsewhere and not any(other.job.model == run.job.model and differ_in_engine(run, other) for other in runs):
+        lines.append(
+            f"{command('profile')} times the slow layers in every engine, and in turns which engine is faster "
+            f"({listing(list(dict.fromkeys(elsewhere)))})"
+        )
+    return lines
+
+
+_SIMPLER = ("dynamic-shapes", "tiny-operators")
+"""Findings that a simpler graph may save."""
+_ELSEWHERE = (
+    "depthwise-far-from-roof", "element-wise-chains", "integer-run-as-float", "layout-changes", "unfused-activation",
+)  # fmt: skip
+"""Findings that another engine may save."""
 
 
 def with_others(finding: Finding, run: Run, others: Sequence[Run]) -> Finding:
@@ -297,15 +367,16 @@ def with_others(finding: Finding, run: Run, others: Sequence[Run]) -> Finding:
     if finding.code != "element-wise-chains":
         return finding
     chained = [set(layer.nodes) for layer in run.layers if layer.index in finding.layers]
-    sha256, message = run.job.model.sha256, finding.message.rstrip(".")
+    sha256, message, suggestion = run.job.model.sha256, finding.message.rstrip("."), finding.suggestion
     for other in others:
         if other.id == run.id or not sha256 or other.job.model.sha256 != sha256:
             continue
+        suggestion = suggestion.replace(IN_TWO, "") if differ_in_engine(run, other) else suggestion
         steps = {node: set(layer.nodes) for layer in other.layers for node in layer.nodes}
         fused = sum(any(steps.get(node, nodes) - nodes for node in nodes) for nodes in chained)
         if fused:
             message += f"; {engine_of(other)} runs {fused} of these {len(chained)} together with other operators"
-    return replace(finding, message=message)
+    return replace(finding, message=message, suggestion=suggestion)
 
 
 def _with_faster(finding: Finding, run: Run, others: Sequence[Run]) -> Finding:
@@ -351,20 +422,26 @@ def names_of_models(runs: Sequence[Run]) -> tuple[str, str]:
 
 
 def ranked_findings(profile: Profile) -> list[Finding]:
-    """Return savings on every inference before savings once, the largest first."""
-    return sorted(profile.findings, key=lambda finding: (finding.once, -finding.saving))
+    """Return savings on every inference before savings once, the largest first; those that are refuted last."""
+    return sorted(profile.findings, key=lambda finding: (finding.is_refuted, finding.once, -finding.saving))
 
 
 def finding_line(finding: Finding, profile: Profile, names: Mapping[str, str] | None = None) -> str:
     """Return saving, what was seen, and what to do.
 
     Args:
-        names: name of a layer → the same, short.
+        names: name of a layer → what the tables call it.
     """
-    message, suggestion = one_line(finding.message).rstrip("."), one_line(finding.suggestion)
-    for name, short in (names or {}).items():
-        message = message.replace(repr(name), repr(short))
+    message, suggestion = message_of(finding, names or {}).rstrip("."), one_line(finding.suggestion)
     return f"{saving_words(finding, profile)}: {message} → {suggestion} ({one_line(finding.code)})"
+
+
+def message_of(finding: Finding, names: Mapping[str, str]) -> str:
+    """Return what was seen, with `names` of layers for those that they have in the file."""
+    quoted = {repr(name): repr(short) for name, short in names.items()}
+    words = "|".join(map(re.escape, quoted))
+    message = one_line(finding.message)
+    return re.sub(words, lambda found: quoted[found[0]], message) if quoted else message
 
 
 def _evidence_line(finding: Finding) -> str:
@@ -375,11 +452,29 @@ def _evidence_line(finding: Finding) -> str:
 
 
 def saving_words(finding: Finding, profile: Profile) -> str:
-    """``"up to 12.3 µs (1.2 %)"``; once, where it is not with every inference."""
+    """``"up to 12.3 µs (1.2 %)"``; once, where it is not with every inference; ``"7.4 ms (74.1 ± 0.6 %), measured in
+    turns"``.
+    """
     if finding.once:
         return f"up to {format_duration(finding.saving)} once, at the start"
-    share = f" ({finding.saving / profile.latency * 100:.1f} %)" if profile.latency > 0 else ""
+    words = share_of_whole(finding, profile)
+    if finding.is_refuted:
+        return f"no saving is proven, measured in turns ({words or '0 %'})"
+    share = f" ({words})" if words else ""
+    if finding.low is not None:
+        return f"{format_duration(finding.saving)}{share}, measured in turns"
     return f"up to {format_duration(finding.saving)}{share}"
+
+
+def share_of_whole(finding: Finding, profile: Profile) -> str:
+    """``"1.2 %"``, ``"74.1 ± 0.6 %"``: the saving by the latency, with its interval where it was measured; "" without
+    one.
+    """
+    if profile.latency <= 0 or not finding.saving:
+        return ""
+    if finding.low is None or finding.high is None:
+        return f"{finding.saving / profile.latency * 100:.1f} %"
+    return f"{plus_minus(*(end / profile.latency * 100 for end in (finding.saving, finding.low, finding.high)))} %"
 
 
 def evidence_of(finding: Finding) -> list[tuple[str, str]]:

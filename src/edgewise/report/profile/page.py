@@ -59,8 +59,11 @@ from edgewise.report.profile.findings import (
     BEFORE_AND_AFTER,
     Known,
     finding_sections,
+    message_of,
+    names_in_messages,
     next_section,
     ranked_findings,
+    share_of_whole,
     titled,
     with_others,
 )
@@ -218,7 +221,9 @@ def _numbers(run: Run) -> list[Number]:
     more = name.removesuffix(" latency") + (f"; 95 % interval {interval} {unit}" if interval else "")
     more += f"; grade {run.trust.grade}" if run.trust is not None else ""
     how = how_of(run, "latency") or how_times(run, title="Whole of the layers", interval="none")
-    savings = [_saving(run, finding) for finding in ranked_findings(profile) if not finding.once]
+    savings = [
+        _saving(run, finding) for finding in ranked_findings(profile) if not (finding.once or finding.is_refuted)
+    ]
     return [
         Number("Latency", f"{number} {unit}".strip(), more, how if unit else None),
         _half(run, profile),
@@ -234,8 +239,9 @@ def _derived(run: Run, name: str, text: str, more: str, known: tuple[str, float,
 
 
 def _saving(run: Run, finding: Finding) -> Number:
-    more = f"at most, from the largest finding: {one_line(finding.code).replace('-', ' ')}"
-    known = ("s", finding.saving, f"upper bound: {one_line(finding.method)}")
+    how = "at most" if finding.low is None else "measured"
+    more = f"{how}, from the largest finding: {one_line(finding.code).replace('-', ' ')}"
+    known = ("s", finding.saving, f"{'upper bound: ' if finding.low is None else ''}{one_line(finding.method)}")
     return _derived(run, "Possible saving", format_duration(finding.saving), more, known)
 
 
@@ -291,11 +297,14 @@ def _findings_tables(run: Run, label: str, place: int, runs: Sequence[Run]) -> l
     profile = run.profile
     if profile is None or not profile.findings:
         return []
-    names = layer_names(run, 48)
+    names, told = layer_names(run, 48), names_in_messages(run, 48)
 
     def share(finding: Finding) -> Cell:
-        part = 0.0 if finding.once or profile.latency <= 0 else finding.saving / profile.latency * 100
-        return Cell(text="once, at the start" if finding.once else f"{part:.1f} % of the whole" if part else "")
+        words = "once, at the start" if finding.once else share_of_whole(finding, profile)
+        return Cell(text=words if finding.once or not words else f"{words} of the whole")
+
+    def saved(finding: Finding) -> str:
+        return f"{'at most ' if finding.low is None else ''}{format_duration(finding.saving)}"
 
     def layers(finding: Finding) -> Cell:
         known = [(names[at], f"layer-{place}-{at}") for at in finding.layers if at in names]
@@ -307,10 +316,10 @@ def _findings_tables(run: Run, label: str, place: int, runs: Sequence[Run]) -> l
             titled("Findings", label),
             [with_others(finding, run, runs) for finding in ranked_findings(profile)],
             [
-                (Column(title="Finding"), lambda finding: text_cell(finding.message)),
+                (Column(title="Finding"), lambda finding: text_cell(message_of(finding, told))),
                 (
-                    Column(title="Saves at most", numeric=True),
-                    lambda finding: Cell(text=format_duration(finding.saving), how=_saving(run, finding).how),
+                    Column(title="Saves", numeric=True),
+                    lambda finding: Cell(text=saved(finding), how=_saving(run, finding).how),
                 ),
                 (Column(title="Share"), share),
                 (Column(title="What to do"), lambda finding: text_cell(finding.suggestion)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from edgewise.verbs.verb import Form, Verb
 
 
@@ -15,4 +17,5 @@ class Bench(Verb):
     request = ".request:BenchRequest"
     work = "edgewise.verbs.measuring:measure"
     shown = "edgewise.verbs.measuring:RunPresentation"
+    arguments: ClassVar = {"models": "paths", "set": "settings"}
     form = Form(action="Benchmark", top=("runtime", "device", "threads", "batch", "precision", "duration"))

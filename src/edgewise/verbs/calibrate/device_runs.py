@@ -124,8 +124,8 @@ def read_measurements(words: Sequence[str], device: str, context: Context, notes
         if not found.runs:
             raise BadInput(
                 f"no measurements given, and {where} has no finished runs of the device {device}",
-                advice=f"⟦measurements⟧ F.csv, 'edgewise runs import F --device {device}', or ⟦suggest=5⟧ for models "
-                "to measure",
+                advice=f"⟦measurements⟧ F.csv, 'edgewise runs import F --device {device}', or 'edgewise calibrate "
+                f"{device} --suggest 5' for models to measure",
             )
         found.sources = [f"runs of {device} in {where}"]
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from edgewise.verbs.verb import Form, Verb
 
 
@@ -17,5 +19,11 @@ class Compare(Verb):
     request = ".request:CompareRequest"
     work = ".work:compare"
     shown = ".presentation:ComparePresentation"
+    arguments: ClassVar = {"subjects": "things", "set": "settings"}
     reader = ".request:read"
     form = Form(top=("runtime", "device", "threads", "precision", "time_budget"), variants=2, kept=("force",))
+
+    def argument_of(self, field: str, value: str | None = None) -> str:
+        """Also ``threads=[1, 2]`` for ``vary=threads=1,2``: in Python each setting that varies is its own argument."""
+        setting, _, values = (value or "").partition("=")
+        return super().argument_of(*(setting, values) if field == "vary" and values else (field, value))

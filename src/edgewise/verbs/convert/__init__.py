@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from edgewise.verbs.verb import Form, Verb
 
 
@@ -18,6 +20,7 @@ class Convert(Verb):
     request = ".request:ConvertRequest"
     work = ".work:convert"
     shown = ".presentation:ConvertPresentation"
+    arguments: ClassVar = {"folder": "output"}
     reports = ""
     keeps_runs = False
     form = Form(top=("to", "precision", "opset"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from edgewise.verbs.verb import Form, Verb
 
 
@@ -17,6 +19,7 @@ class EstimateVerb(Verb):
     request = ".request:EstimateRequest"
     work = ".work:estimate"
     shown = ".presentation:EstimatePresentation"
+    arguments: ClassVar = {"cases": "what_if", "set": "settings"}
     reader = ".reading:read"
     keeps_runs = False
     estimates = True

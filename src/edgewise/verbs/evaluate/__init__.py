@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from edgewise.verbs.verb import Form, Verb
 
 
@@ -14,4 +16,5 @@ class Evaluate(Verb):
     request = ".request:EvaluateRequest"
     work = ".work:evaluate"
     shown = ".presentation:EvaluatePresentation"
+    arguments: ClassVar = {"own_metrics": "metrics"}
     form = Form(top=("data", "task", "prepare", "runtime", "device", "limit"))

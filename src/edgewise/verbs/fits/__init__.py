@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from edgewise.verbs.verb import Form, Verb
 
 
@@ -14,6 +16,7 @@ class FitsVerb(Verb):
     request = ".request:FitsRequest"
     work = "edgewise.verbs.estimate.work:fits"
     shown = ".presentation:FitsPresentation"
+    arguments: ClassVar = {"cases": "what_if", "set": "settings"}
     asked_by = ("estimate", "--fits")
     keeps_runs = False
     form = Form(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from edgewise.verbs.verb import Verb
 
 
@@ -17,5 +19,6 @@ class Inspect(Verb):
     request = ".request:InspectRequest"
     work = ".work:inspect"
     shown = ".presentation:InspectPresentation"
+    arguments: ClassVar = {"cases": "what_if"}
     reader = ".request:read"
     keeps_runs = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from edgewise.verbs.verb import Form, Verb
 
 
@@ -18,6 +20,7 @@ class Optimize(Verb):
     request = ".request:OptimizeRequest"
     work = ".work:optimize"
     shown = ".presentation:OptimizePresentation"
+    arguments: ClassVar = {"folder": "output"}
     reader = ".request:read"
     reports = "report"
     form = Form(

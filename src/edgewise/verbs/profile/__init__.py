@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from edgewise.verbs.verb import Form, Verb
 
 
@@ -14,6 +16,7 @@ class Profile(Verb):
     request = ".request:ProfileRequest"
     work = "edgewise.verbs.measuring:measure"
     shown = ".presentation:ProfilePresentation"
+    arguments: ClassVar = {"models": "paths", "cases": "what_if", "set": "settings"}
     reader = ".request:read"
     form = Form(
         top=("device", "runtime", "threads", "duration"),

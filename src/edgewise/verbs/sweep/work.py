@@ -126,7 +126,10 @@ def plan_of(request: SweepRequest, store: str | None = None) -> Plan:
     requests = Requests(file=file, store=store, folder=folder, in_lab=request.lab)
     cells = [cell for cell in cells_of(file, request.most_cells) if _is_wanted(cell, request.only)]
     if not cells:
-        raise BadInput(f"no cell of {path.name} matches {', '.join(request.only)}", advice="⟦dry_run⟧ lists the cells")
+        raise BadInput(
+            f"no cell of {path.name} matches {', '.join(request.only)}",
+            advice=f"'edgewise sweep {request.suite} --dry-run' lists the cells",
+        )
     left_out = Counter[str]()
     kept: list[Cell] = []
     keys: list[str] = []

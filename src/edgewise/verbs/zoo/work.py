@@ -59,7 +59,7 @@ def write(reference: Reference, folder: Path, *, format: str = "onnx", overwrite
 
 
 def documents() -> list[dict[str, Any]]:
-    """Return what is known of each network, as JSON."""
+    """Return what is known of each network, as JSON; the fewest MACs first."""
     return [
         {
             "name": row.name,
@@ -72,5 +72,5 @@ def documents() -> list[dict[str, Any]]:
             "accuracy": None,
             "accuracy_absent_because": WITHOUT_ACCURACY,
         }
-        for row in REFERENCES.values()
+        for row in sorted(REFERENCES.values(), key=lambda row: (row.macs, row.name))
     ]
