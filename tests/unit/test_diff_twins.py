@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 from edgewise.model.graph import Graph, Operator, Quantization, StoredData, Tensor
@@ -173,3 +174,16 @@ def test_integers_that_stand_for_other_numbers_are_told():
     assert differences(one, quantised(1.0, 0.25)) == ["Conv, other scales of its values (1: c)"]
     assert describe_change([one, quantised(1.0, 0.25)], PATHS) == "same structure, other scales"
     assert describe_change([one, quantised(0.5, 0.125)], PATHS) == "same structure, other weights in 1 of 1 layers"
+
+
+def test_what_branches_and_loop_bodies_run_is_compared():
+    def loop(weight, axis):
+        body = network(("c", "Conv", ["x", "w"], "a"), ("s", "Softmax", ["a"], "b", {"axis": axis}), constants=[weight])
+        outer = network(("n", "Loop", ["x"], "y"))
+        (operator,) = outer.operators
+        return replace(outer, operators=(replace(operator, subgraphs=("n.body",)),), subgraphs={"n.body": body})
+
+    assert differences(loop(W, -1), loop(W, 1)) == []
+    assert differences(loop(W, -1), loop(replace(V, name="w"), -1)) == ["Conv, weights with other values (1: c)"]
+    assert differences(loop(W, -1), loop(W, 0)) == ["Softmax, axis -1 → 0 (1: s)"]
+    assert describe_change([loop(W, 1), loop(W, -1)], PATHS) == "same structure, same weights"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgewise.grouping import by_key
@@ -102,10 +102,33 @@ def describe_branch(branch: Sequence[LoneOperator]) -> str:
 def changed_weights(
     graphs: Sequence[Graph], paths: Sequence[Path], aligned: Sequence[Stretch]
 ) -> dict[str, tuple[Operator, list[str]]]:
-    """Return what changed in the weights of each operator with weights that both graphs have, by its name."""
-    weights = [weights_in(graph) for graph in graphs]
-    kept = [pair for pair in pairs_of(aligned) if weights[0][pair[0].name] or weights[1][pair[1].name]]
-    return {pair[0].name: (pair[0], list(dict.fromkeys(find_changes(pair, weights, graphs, paths)))) for pair in kept}
+    """Return what changed in the weights of each operator with weights that both graphs have, by its name, and by those
+    of the operators that run it.
+    """
+    found: dict[str, tuple[Operator, list[str]]] = {}
+    for place, some, stretches in _with_bodies(graphs, paths, aligned):
+        weights = [weights_in(graph) for graph in some]
+        for pair in pairs_of(stretches):
+            if weights[0][pair[0].name] or weights[1][pair[1].name]:
+                changes = list(dict.fromkeys(find_changes(pair, weights, some, paths)))
+                found[f"{place}{pair[0].name}"] = pair[0], changes
+    return found
+
+
+def _with_bodies(
+    graphs: Sequence[Graph], paths: Sequence[Path], aligned: Sequence[Stretch], place: str = ""
+) -> Iterator[tuple[str, Sequence[Graph], Sequence[Stretch]]]:
+    """Yield the names of the operators around, two graphs and what belongs together in them: first of the graphs
+    themselves, then of the branches and loop bodies that operators of both run.
+    """
+    yield place, graphs, aligned
+    for one, two in pairs_of(aligned):
+        for names in zip(one.subgraphs, two.subgraphs, strict=False):
+            inner = [
+                replace(graph.subgraphs[name], metadata=graph.metadata)
+                for graph, name in zip(graphs, names, strict=True)
+            ]
+            yield from _with_bodies(inner, paths, align_operators(inner, paths), f"{place}{one.name}/")
 
 
 def describe_structure(
@@ -126,17 +149,9 @@ def describe_structure(
     if one.format != two.format:
         return []
     left_out = [Counter(each.op for each in graph.operators if each.kind in CONVERTS) for graph in graphs]
-    pairs = pairs_of(aligned)
-    found: list[tuple[str, str]] = []
-    for tag, first, second in aligned:
-        if tag == "replace":
-            found.append((f"{_types(second)} in place of {_types(first)}", first[0].title))
-        elif tag != "equal":
-            whose = one_line(names[not first])
-            found += [(f"{_ONLY_IN}{whose}: {one_line(each.op)}", each.title) for each in (*first, *second)]
-    found += [(change, pair[0].title) for pair in pairs for change in changed_options(pair, graphs, paths)]
-    found += _other_inputs(graphs, pairs)
-    found += [(f"{one_line(one.op)}, {_SCALED}", one.title) for one, _ in _rescaled(graphs, pairs)]
+    places = list(_with_bodies(graphs, paths, aligned))
+    found = [each for _, _, stretches in places for each in _lone_and_replaced(stretches, names)]
+    found += [each for _, some, stretches in places for each in _changes_of_pairs(some, paths, pairs_of(stretches))]
     found += [(change, operator.title) for operator, changes in weights.values() for change in changes]
     lines = [f"{change} ({len(names)}: {_few(names)})" for change, names in by_key(found).items()]
     lines += [
@@ -146,6 +161,24 @@ def describe_structure(
     ]
     rest = len(lines) - MOST_LINES
     return [*lines[:MOST_LINES], *([f"{rest} more kinds of differences"] if rest > 0 else [])]
+
+
+def _lone_and_replaced(aligned: Sequence[Stretch], names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for tag, first, second in aligned:
+        if tag == "replace":
+            yield f"{_types(second)} in place of {_types(first)}", first[0].title
+        elif tag != "equal":
+            whose = one_line(names[not first])
+            yield from ((f"{_ONLY_IN}{whose}: {one_line(each.op)}", each.title) for each in (*first, *second))
+
+
+def _changes_of_pairs(
+    graphs: Sequence[Graph], paths: Sequence[Path], pairs: Sequence[tuple[Operator, Operator]]
+) -> Iterator[tuple[str, str]]:
+    for pair in pairs:
+        yield from ((change, pair[0].title) for change in changed_options(pair, graphs, paths))
+    yield from _other_inputs(graphs, pairs)
+    yield from ((f"{one_line(one.op)}, {_SCALED}", one.title) for one, _ in _rescaled(graphs, pairs))
 
 
 def _differences(one: Counter[str], two: Counter[str]) -> tuple[Counter[str], Counter[str]]:
