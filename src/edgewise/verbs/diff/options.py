@@ -82,7 +82,7 @@ def _read(operator: Operator, graph: Graph, path: Path, known: Definition | None
         title = known.inputs[at] if known is not None and at < len(known.inputs) else f"input {at}"
         array = None if title.endswith(_OF_SCALES) or operator.op.startswith("QLinear") else read_elements(tensor, path)
         if array is not None:
-            values = array.tolist() if array.size <= MOST_VALUES else _Many(array.tobytes())
+            values: Any = array.tolist() if array.size <= MOST_VALUES else _Many(array.tobytes())
             found[_CALLED.get(title, title)] = values[0] if tensor.shape == () and array.size == 1 else values
     return found
 

@@ -51,7 +51,7 @@ def marks_in(graph: Graph, path: Path) -> dict[str, bytes]:
         for tensor, array in zip(weights, arrays, strict=True):
             if array is not None:
                 digest.update(f"{tensor.dtype}{tensor.shape}".encode())
-                digest.update(np.ascontiguousarray(array).view(np.uint8))
+                digest.update(np.ascontiguousarray(array).view(np.uint8).data)
         if arrays and all(array is not None for array in arrays):
             found[name] = digest.digest()
     return found
