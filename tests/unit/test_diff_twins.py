@@ -112,6 +112,12 @@ def test_other_connections_are_told():
     assert describe_change([ends("b", "d"), ends("b", "c")], PATHS) == "other structure"
 
 
+def test_a_constant_that_is_handed_on_is_no_other_input():
+    direct = network(("n", "Sub", ["x", "w"], "y"), constants=[W])
+    copied = network(("i", "Identity", ["w"], "copy"), ("n", "Sub", ["x", "copy"], "y"), constants=[W])
+    assert differences(direct, copied) == ["only in b.onnx: Identity (1: i)"]
+
+
 def test_branches_that_the_file_lists_in_another_order_are_the_same():
     one, two = (network(*rows(order), ("s", "Add", ["b", "d"], "y"), constants=[W, V]) for order in (True, False))
     assert differences(one, two) == []

@@ -237,16 +237,22 @@ class _Sources:
         self._stored = _stored(graph)
         self._makers = {name: (each, at) for each in graph.operators for at, name in enumerate(each.outputs) if name}
         self._titles = {each.name: each.title for each in graph.operators}
+        self._fed = set(graph.inputs)
+        for each in graph.operators:
+            if not self._fed.isdisjoint(each.inputs):
+                self._fed.update(each.outputs)
 
     def of(self, operator: Operator) -> list[tuple[str, int]]:
-        """Return name and output of the operators that its values come from; "" and place for inputs of the graph."""
+        """Return name and output of the operators that its values come from; "" and place for inputs of the graph. What
+        follows from constants alone is left out.
+        """
         found = []
         for taken in operator.inputs:
             name, seen = taken, set[str]()
             while name in self._stored and name not in seen:
                 seen.add(name)
                 name = self._stored[name]
-            if name in self._makers:
+            if name in self._makers and name in self._fed:
                 maker, at = self._makers[name]
                 found.append((maker.name, at))
             elif name in self._graph.inputs:
