@@ -21,10 +21,11 @@ OTHER, UNREAD, OTHER_SCALES = "with other values", "whose values can not be read
 
 
 def weights_in(graph: Graph) -> dict[str, list[Tensor]]:
-    """Operator → its weights, also those that it takes through a dequantise."""
-    stored = {
-        output: each.inputs[0] for each in graph.operators if each.kind == "dequantize" for output in each.outputs
-    }
+    """Operator → its weights, also those that it takes through a dequantise or an identity."""
+    stored: dict[str, str] = {}
+    for each in graph.operators:
+        if each.inputs and (each.kind == "dequantize" or each.op == "Identity"):
+            stored |= dict.fromkeys(each.outputs, stored.get(each.inputs[0], each.inputs[0]))
     found = {}
     for each in graph.operators:
         names = (stored.get(name, name) for name in each.inputs if name in each.weights or name in stored)
