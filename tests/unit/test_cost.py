@@ -183,6 +183,8 @@ def test_totals_reach_into_bodies():
     )
     total = total_of(made)
     assert (total.macs, total.parameters) == (3 * 288, 8)
+    found = count(made.operators[0], made)
+    assert (found.macs, found.parameters, found.weight_bytes) == (3 * 288, 8, 32)
 
 
 def test_packed_weights_take_what_the_file_stores():

@@ -354,7 +354,7 @@ class OperatorCost:
     """Everything counted of one operator.
 
     Attributes:
-        parameters: elements of its weights, those in its options included.
+        parameters: elements of its weights, those in its options and in the graphs that it runs included.
         weight_bytes: of its weights as the file stores them.
         scale_bytes: of the scales and zero points of its quantised weights, which are not among `parameters` and
             `weight_bytes`.
@@ -377,7 +377,11 @@ class OperatorCost:
 def count(operator: Operator, graph: Graph) -> OperatorCost:
     """Everything that can be counted of `operator`."""
     cost = cost_of(operator, graph)
-    weights = [graph.tensors[name] for name in dict.fromkeys((*operator.weights, *operator.option_weights))]
+    found = {name: graph.tensors[name] for name in (*operator.weights, *operator.option_weights)}
+    for name in operator.subgraphs:
+        inner = graph.subgraphs.get(name)
+        found |= _seen_from(graph, inner) if inner is not None else {}
+    weights = list(found.values())
     moving = dict.fromkeys((*operator.inputs, *operator.outputs))
     tensors = [graph.tensors[name] for name in moving if name and not graph.tensors[name].constant]
     weight_bytes = add_known([stored_size(tensor) for tensor in weights])
@@ -476,11 +480,18 @@ def _weights(graph: Graph) -> dict[str, Tensor]:
         for name in (*operator.weights, *operator.option_weights)
     }
     for inner in graph.subgraphs.values():
-        # A weight that a body captures from outside has the outer graph's name; a body that two operators run is one
-        # object: both count once.
-        for weight, tensor in _weights(inner).items():
-            found.setdefault(weight if weight in graph.tensors else f"\0{id(tensor)}", tensor)
+        for weight, tensor in _seen_from(graph, inner).items():
+            found.setdefault(weight, tensor)
     return found
+
+
+def _seen_from(graph: Graph, inner: Graph) -> dict[str, Tensor]:
+    """Weights of a body: one that it captures from outside has its name in `graph`, and a body that two operators run
+    is one object, so that both count once.
+    """
+    return {
+        weight if weight in graph.tensors else f"\0{id(tensor)}": tensor for weight, tensor in _weights(inner).items()
+    }
 
 
 def depth_of(graph: Graph) -> int:
