@@ -187,6 +187,8 @@ def _as_other(array: Array, spec: Any, graph: Graph) -> Array:
                 array = array.transpose(order)
                 break
     scale = graph.tensors[spec.name].quantization if spec.name in graph.tensors else None
+    if array.dtype.kind == dtype.kind == "f":
+        array = array.astype(dtype)
     if array.shape != shape or (array.dtype != dtype and (scale is None or scale.channels != 1)):
         raise BadInput(
             f"input {spec.name!r} takes {dtype} {list(shape)}, and that of the reference {array.dtype} "
