@@ -6,6 +6,8 @@ import struct
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from edgewise.model.graph import Graph, Operator, Quantization, StoredData, Tensor
 from edgewise.verbs.diff.alignment import align_operators, find_misnamed
 from edgewise.verbs.diff.matching import match_tensors
@@ -193,3 +195,21 @@ def test_what_branches_and_loop_bodies_run_is_compared():
     assert differences(loop(W, -1), loop(replace(V, name="w"), -1)) == ["Conv, weights with other values (1: c)"]
     assert differences(loop(W, -1), loop(W, 0)) == ["Softmax, axis -1 → 0 (1: s)"]
     assert describe_change([loop(W, 1), loop(W, -1)], PATHS) == "same structure, same weights"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "letter", "values", "said"),
+    [
+        ("float16", "e", [1, 2, 3, 4], "Conv, weights float32 → float16 (1: n)"),
+        ("float16", "e", [1.001, 2, 3, 4], "Conv, weights float32 → float16 (1: n)"),
+        ("float16", "e", [1.1, 2, 3, 4], "Conv, weights with other values (1: n)"),
+        ("bfloat16", "H", [0x3F80, 0x4000, 0x4040, 0x4080], "Conv, weights float32 → bfloat16 (1: n)"),
+        ("bfloat16", "H", [0x3F80, 0x4000, 0x4040, 0x4000], "Conv, weights with other values (1: n)"),
+        ("int8", "b", [1, 2, 3, 9], "Conv, weights float32 → int8 (1: n)"),
+    ],
+)
+def test_a_narrower_type_has_the_same_values_but_for_rounding(dtype, letter, values, said):
+    data = StoredData(dtype=dtype, inline=struct.pack(f"<4{letter}", *values))
+    narrow = Tensor(name="w", shape=(4,), dtype=dtype, constant=True, data=data)
+    one, two = (network(("n", "Conv", ["x", "w"], "y"), constants=[each]) for each in (W, narrow))
+    assert differences(one, two) == [said]

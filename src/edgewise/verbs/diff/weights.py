@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 OTHER, UNREAD, OTHER_SCALES = "with other values", "whose values can not be read here", "with other scales"
 
+_ROUNDED = 2**-7
+"""Differences of real numbers in two types that rounding explains: bfloat16 has eight bits."""
+
 
 def weights_in(graph: Graph) -> dict[str, list[Tensor]]:
     """Operator → its weights, also those that it takes through a dequantise or an identity."""
@@ -73,6 +76,8 @@ def find_changes(
     for first, second in zip(*sides, strict=True):
         if first.shape != second.shape:
             yield f"{op}, weights {_shape(first)} → {_shape(second)}"
+        elif first.dtype != second.dtype and _are_rounded(first, second, paths) is False:
+            yield f"{op}, weights {OTHER}"
         elif first.dtype != second.dtype:
             yield f"{op}, weights {first.dtype} → {second.dtype}"
         elif (equal := _are_equal(first, second, paths)) is not True:
@@ -103,6 +108,21 @@ def _are_equal(first: Tensor, second: Tensor, paths: Sequence[Path]) -> bool | N
         return None
     one, two = (np.ascontiguousarray(each).view(np.uint8) for each in (one, two))
     return bool(np.array_equal(one, two))
+
+
+def _are_rounded(first: Tensor, second: Tensor, paths: Sequence[Path]) -> bool | None:
+    """Whether real numbers of two types agree but for rounding; None where they can't be read, or one has integers."""
+    values = []
+    for tensor, path in zip((first, second), paths, strict=True):
+        array = read_elements(tensor, path) if "float" in tensor.dtype else None
+        if array is None:
+            return None
+        # Of bfloat16 the bits are read: the upper half of a float32.
+        values.append((array.astype(np.uint32) << 16).view(np.float32) if tensor.dtype == "bfloat16" else array)
+    one, two = (each.astype(np.float64) for each in values)
+    finite = np.isfinite(one) & np.isfinite(two)
+    largest = float(np.abs(one[finite]).max(initial=0.0))
+    return bool(np.allclose(one[finite], two[finite], rtol=_ROUNDED, atol=_ROUNDED * largest))
 
 
 def _have_other_scales(pair: Sequence[Tensor], graphs: Sequence[Graph], paths: Sequence[Path]) -> bool:
