@@ -14,7 +14,7 @@ Counting rules, the same for every format:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -421,7 +421,8 @@ class Total:
         macs, ops: None where any operator's are unknown; then `why` names the first, and the known part is in
             `macs_known` and `ops_known`.
         unknown: names of the operators with an unknown cost.
-        parameters: elements of all weights, each tensor counted once however often it is used.
+        parameters: elements of all weights, each tensor counted once however often it is used, and tensors that the
+            file stores in one place as one.
         scale_bytes: of the scales and zero points of quantised weights, each tensor counted once.
         depth: operators on the longest path from an input to an output, data movement included.
     """
@@ -451,7 +452,7 @@ def total_of(graph: Graph, costs: Sequence[Cost | OperatorCost] | None = None) -
         for operator, cost in zip(graph.operators, costs, strict=True)
         if cost.macs is None or cost.ops is None
     ]
-    weights = list(_weights(graph).values())
+    weights = _stored_once(_weights(graph).values())
     return Total(
         macs=add_known([cost.macs for cost in costs]),
         ops=add_known([cost.ops for cost in costs]),
@@ -483,6 +484,16 @@ def _weights(graph: Graph) -> dict[str, Tensor]:
         for weight, tensor in _seen_from(graph, inner).items():
             found.setdefault(weight, tensor)
     return found
+
+
+def _stored_once(weights: Iterable[Tensor]) -> list[Tensor]:
+    """Return `weights` without those that a file stores in the same place as another one, as OpenVINO's do."""
+    found: dict[object, Tensor] = {}
+    for tensor in weights:
+        data = tensor.data
+        place = (data.file, data.offset, tensor.shape, tensor.dtype) if data is not None and data.file else None
+        found.setdefault(id(tensor) if place is None else place, tensor)
+    return list(found.values())
 
 
 def _seen_from(graph: Graph, inner: Graph) -> dict[str, Tensor]:
