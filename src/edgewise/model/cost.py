@@ -421,8 +421,8 @@ class Total:
         macs, ops: None where any operator's are unknown; then `why` names the first, and the known part is in
             `macs_known` and `ops_known`.
         unknown: names of the operators with an unknown cost.
-        parameters: elements of all weights, each tensor counted once however often it is used, and tensors that the
-            file stores in one place as one.
+        parameters: elements of all weights, each tensor counted once however often it is used.
+        weight_bytes: of all weights; those that the file stores in one place count once.
         scale_bytes: of the scales and zero points of quantised weights, each tensor counted once.
         depth: operators on the longest path from an input to an output, data movement included.
     """
@@ -452,7 +452,7 @@ def total_of(graph: Graph, costs: Sequence[Cost | OperatorCost] | None = None) -
         for operator, cost in zip(graph.operators, costs, strict=True)
         if cost.macs is None or cost.ops is None
     ]
-    weights = _stored_once(_weights(graph).values())
+    weights = list(_weights(graph).values())
     return Total(
         macs=add_known([cost.macs for cost in costs]),
         ops=add_known([cost.ops for cost in costs]),
@@ -460,7 +460,7 @@ def total_of(graph: Graph, costs: Sequence[Cost | OperatorCost] | None = None) -
         ops_known=sum(cost.ops or 0 for cost in costs),
         unknown=tuple(name for name, _ in lacking),
         parameters=add_known([tensor.elements for tensor in weights]),
-        weight_bytes=add_known([stored_size(tensor) for tensor in weights]),
+        weight_bytes=add_known([stored_size(tensor) for tensor in _stored_once(weights)]),
         scale_bytes=_scale_bytes(weights),
         depth=depth_of(graph),
         why=f"{lacking[0][0]}: {lacking[0][1]}" if lacking else "",
@@ -491,7 +491,7 @@ def _stored_once(weights: Iterable[Tensor]) -> list[Tensor]:
     found: dict[object, Tensor] = {}
     for tensor in weights:
         data = tensor.data
-        place = (data.file, data.offset, tensor.shape, tensor.dtype) if data is not None and data.file else None
+        place = (data.file, data.offset, data.size) if data is not None and data.file else None
         found.setdefault(id(tensor) if place is None else place, tensor)
     return list(found.values())
 
