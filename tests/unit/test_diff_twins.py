@@ -213,3 +213,14 @@ def test_a_narrower_type_has_the_same_values_but_for_rounding(dtype, letter, val
     narrow = Tensor(name="w", shape=(4,), dtype=dtype, constant=True, data=data)
     one, two = (network(("n", "Conv", ["x", "w"], "y"), constants=[each]) for each in (W, narrow))
     assert differences(one, two) == [said]
+
+
+def test_a_bias_of_zeros_may_be_left_out():
+    def with_bias(*values):
+        weight = constant("w", [1, 2, 3, 4], shape=(2, 2))
+        return network(("n", "Conv", ["x", "w", "b"], "y"), constants=[weight, constant("b", values)])
+
+    without = network(("n", "Conv", ["x", "w"], "y"), constants=[constant("w", [1, 2, 3, 4], shape=(2, 2))])
+    assert differences(with_bias(0, 0), without) == []
+    assert differences(without, with_bias(0, 0)) == []
+    assert differences(with_bias(0, 1), without) == ["Conv, 2 weights → 1 (1: n)"]

@@ -71,6 +71,9 @@ def find_changes(
     sides = [of_graph[one.name] for one, of_graph in zip(pair, weights, strict=True)]
     op = one_line(pair[0].op)
     if len(sides[0]) != len(sides[1]):
+        longer = int(len(sides[1]) > len(sides[0]))
+        sides[longer] = [each for each in sides[longer] if not _is_no_bias(each, paths[longer])]
+    if len(sides[0]) != len(sides[1]):
         yield f"{op}, {len(sides[0])} weights → {len(sides[1])}"
         return
     for first, second in zip(*sides, strict=True):
@@ -95,6 +98,12 @@ def types_of(changes: Sequence[str]) -> str:
 def are_others(changes: Sequence[str]) -> bool:
     """Whether weights have other values or shapes, so that they are not those of the same network."""
     return not types_of(changes) and any(not change.endswith(UNREAD) for change in changes)
+
+
+def _is_no_bias(tensor: Tensor, path: Path) -> bool:
+    """Whether it is a vector of zeros, which an exporter may as well leave out."""
+    array = read_elements(tensor, path) if len(tensor.shape or ()) == 1 else None
+    return array is not None and not array.any()
 
 
 def _shape(tensor: Tensor) -> str:
