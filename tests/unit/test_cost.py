@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgewise.model.cost import ACTIVATIONS, KINDS, cost_of, count, depth_of, total_of
+from edgewise.model.graph import StoredData
 from graphs import convnet, graph, op, tensor
 from messages import wording
 
@@ -183,6 +184,8 @@ def test_totals_reach_into_bodies():
     )
     total = total_of(made)
     assert (total.macs, total.parameters) == (3 * 288, 8)
+    found = count(made.operators[0], made)
+    assert (found.macs, found.parameters, found.weight_bytes) == (3 * 288, 8, 32)
 
 
 def test_packed_weights_take_what_the_file_stores():
@@ -192,6 +195,20 @@ def test_packed_weights_take_what_the_file_stores():
     )
     assert count(made.operators[0], made).weight_bytes == 5
     assert total_of(made).weight_bytes == 5
+
+
+def test_bytes_of_weights_that_the_file_stores_in_one_place_count_once():
+    def network(*places):
+        names = [f"w{at}" for at in range(len(places))]
+        weights = [
+            tensor(name, 10, constant=True, data=StoredData(dtype="float32", file="m.bin", offset=place, size=40))
+            for name, place in zip(names, places, strict=True)
+        ]
+        products = [op(name, "matrix-multiplication", ["x"], ["y"], weights=[name], reduction=1) for name in names]
+        return total_of(graph([X, Y, *weights], products))
+
+    assert (network(0, 40).parameters, network(0, 40).weight_bytes) == (20, 80)
+    assert (network(0, 0, 0).parameters, network(0, 0, 0).weight_bytes) == (30, 40)
 
 
 def test_depth_is_the_longest_path():

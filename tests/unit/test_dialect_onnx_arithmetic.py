@@ -179,6 +179,7 @@ MOVEMENT = [
     moved("Trilu", [X], [X]),
     moved("Concat", [X, X, ints(2, 3)], [(6, 3)], parameters=12, constant=(0, 1, 2)),
     moved("Constant", [], [X]),
+    moved("SequenceConstruct", [X, (3,)], [X], parameters=6 + 3, constant=(0, 1)),
     moved("ConstantOfShape", [ints(2)], [X], constant=(0,), parameters=0),
     moved("ConcatFromSequence", ["rank unknown"], [X]),
     moved("OneHot", [ints(2), (), (2,)], [(2, 3)], parameters=0),

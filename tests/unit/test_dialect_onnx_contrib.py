@@ -103,6 +103,9 @@ ELEMENTWISE = [
     ours("BiasSoftmax", [X, (4,)], [("n", 3, 4)], None, None, why="open"),
     ours("SkipLayerNormalization", [X, X, (4,), (4,)], [X], 0, 24 * 9, constant=(2, 3), parameters=8),
     ours("SkipLayerNormalization", [X, X, (4,), None, (4,)], [X], 0, 24 * 9, constant=(2, 4), parameters=8),
+    # A table of positions that onnxruntime's optimiser fuses: the second sum, or the first.
+    ours("SkipLayerNormalization", [X, (3, 4), (4,), (4,)], [X], 0, 24 * 9, constant=(1, 2, 3), parameters=12 + 8),
+    ours("SkipSimplifiedLayerNormalization", [(3, 4), X, (4,)], [X], 0, 24 * 5, constant=(0, 2), parameters=12 + 4),
     ours("SkipSimplifiedLayerNormalization", [X, X, (4,)], [X], 0, 24 * 5, constant=(2,), parameters=4),
     ours("SkipSimplifiedLayerNormalization", [X, X, (4,), (4,)], [X], 0, 24 * 6, constant=(2, 3), parameters=8),
     ours("SimplifiedLayerNormalization", [X, (4,)], [X], 0, 24 * 4, parameters=4),

@@ -61,6 +61,7 @@ PRODUCTS = [
     Case("Gemm", [(2, 3), (3, 5)], [(2, 5)], 30, 60, parameters=15),
     Case("Gemm", [(2, 3), (3, 5), (5,)], [(2, 5)], 30, 60 + 10, parameters=20),
     Case("Gemm", [(3, 2), (5, 3), (5,)], [(2, 5)], 30, 70, options={"transA": 1, "transB": 1}),
+    Case("Gemm", [(2, 3), (3, 5), (2, 1)], [(2, 5)], 30, 70, constant=(0, 2), parameters=6 + 2),
     Case("Gemm", [("k", 2), (5, 3)], [(2, 5)], 30, 60, options={"transA": 1, "transB": 1}),
     # α on each output, β on each output, and the bias.
     Case("Gemm", [(2, 3), (3, 5), (5,)], [(2, 5)], 30, 60 + 30, options={"alpha": 0.5, "beta": 2.0}),

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from edgewise.model.graph import Graph, Operator, StoredData, Tensor
-from edgewise.verbs.diff import structure
+from edgewise.verbs.diff import alignment
+from edgewise.verbs.diff.alignment import align_operators
 from edgewise.verbs.diff.structure import (
     LoneOperator,
-    align_operators,
     changed_weights,
     describe_change,
     describe_structure,
@@ -47,9 +47,9 @@ def step(name, op="Conv", options=None, own=(), kind=""):
 
 def differences(one, two):
     graphs = [one, two]
-    aligned = align_operators(graphs)
+    aligned = align_operators(graphs, PATHS)
     weights = changed_weights(graphs, PATHS, aligned)
-    return describe_structure(graphs, aligned, weights, names=("a.onnx", "b.onnx"))
+    return describe_structure(graphs, PATHS, aligned, weights, names=("a.onnx", "b.onnx"))
 
 
 NET = [step("a", options={"pads": (1, 1), "group": 1}, own=["w"]), step("b", "Relu"), step("c", own=["v"])]
@@ -70,17 +70,17 @@ def test_operators_that_were_added_removed_and_replaced_are_named():
 def test_an_added_operator_stands_between_those_that_it_takes_from_and_gives_to():
     two = graph(NET[0], NET[1], step("denoise", own=["w"]), NET[2], step("e", "Softmax"), weights=WEIGHTS)
     graphs = [graph(*NET, weights=WEIGHTS), two]
-    found = find_lone(graphs, align_operators(graphs))
+    found = find_lone(graphs, align_operators(graphs, PATHS))
     assert [each.describe() for each in found] == [
         "denoise (Conv) was added between b and c", "e (Softmax) was added behind c",
     ]  # fmt: skip
     graphs.reverse()
-    assert [each.describe() for each in find_lone(graphs, align_operators(graphs))] == [
+    assert [each.describe() for each in find_lone(graphs, align_operators(graphs, PATHS))] == [
         "denoise (Conv) was removed between b and c", "e (Softmax) was removed behind c",
     ]  # fmt: skip
     first = LoneOperator(name="a", op="Conv", title="a", is_added=True, before="x", after="b")
     assert find_lone([graph(NET[1]), graph(NET[0], NET[1], weights=WEIGHTS)], align_operators(
-        [graph(NET[1]), graph(NET[0], NET[1], weights=WEIGHTS)])) == [first]  # fmt: skip
+        [graph(NET[1]), graph(NET[0], NET[1], weights=WEIGHTS)], PATHS)) == [first]  # fmt: skip
 
 
 def test_renamed_operators_are_paired_by_type_between_their_neighbours():
@@ -167,6 +167,6 @@ def test_what_a_quantiser_adds_is_counted_and_hides_nothing():
 def test_formats_and_graphs_without_names_in_common_are_left_alone(monkeypatch):
     one = graph(*NET, weights=WEIGHTS)
     assert differences(one, graph(*NET, weights=WEIGHTS, format="tflite")) == []
-    monkeypatch.setattr(structure, "MOST_UNNAMED", 1)
+    monkeypatch.setattr(alignment, "MOST_UNNAMED", 1)
     other = graph(*(step(f"other {name}", op, options, own) for name, op, options, own, _ in NET), weights=WEIGHTS)
     assert differences(one, other) == ["2 Conv and Relu in place of 2 Conv and Relu (1: a)"]

@@ -108,6 +108,15 @@ def test_operator_sets(read, opset):
     assert total_of(graph).macs == 20
 
 
+def test_the_scale_of_a_dynamically_quantised_product_is_no_parameter(read):
+    nodes = [
+        node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]), node("MatMulInteger", ["q", "w", "z"], ["i"]),
+        node("Cast", ["i"], ["f"], to=1), node("Mul", ["s", "scales"], ["both"]), node("Mul", ["f", "both"], ["y"]),
+    ]  # fmt: skip
+    constants = [array("w", np.ones((4, 5), np.int8)), array("scales", np.ones(5, np.float32))]
+    assert total_of(read(nodes, constants=constants)).parameters == 20
+
+
 def test_names_are_unique_and_nodes_without_one_are_called_by_what_they_make(read):
     nodes = [
         node("Relu", ["x"], ["a"], name="same"), node("Relu", ["a"], ["b"], name="same"),

@@ -30,7 +30,7 @@ def weights(*shape):
 def write_onnx(path, op, tensor, *, left=False, external=False, **attributes):
     """x → `op` with one constant weight → y. `tensor`: an array or a TensorProto."""
     made = tensor if isinstance(tensor, TensorProto) else numpy_helper.from_array(tensor, "w")
-    rank = 2 if op != "Conv" else 4
+    rank = 4 if op.startswith("Conv") else 2
     inputs = ["w", "x"] if left else ["x", "w"]
     body = helper.make_graph(
         [helper.make_node(op, inputs, ["y"], name="layer", **attributes)],
@@ -105,6 +105,15 @@ def test_the_input_dimension_follows_from_the_operator(tmp_path, op, left, attri
     np.moveaxis(array, axis, 0)[::4] = 0
     found = only(write_onnx(tmp_path / "m.onnx", op, array, left=left, **attributes))
     assert (found.at_most[4], found.zero_channels, found.zero_filters) == (3, 4, 0)
+
+
+def test_a_transposed_convolution_in_groups_has_no_matrix_of_filters(tmp_path):
+    array = weights(4, 2, 3, 3)
+    array[:2, 1] = 0  # the second filter of the first group
+    found = only(write_onnx(tmp_path / "m.onnx", "ConvTranspose", array, group=2))
+    assert (found.zeros, found.filters, found.patterns) == (18, None, ())
+    assert found.patterns_absent_because == "a weight of ConvTranspose has no matrix of filters and input channels"
+    assert only(write_onnx(tmp_path / "m.onnx", "ConvTranspose", array)).filters == 2
 
 
 def test_nan_is_no_zero_and_negative_zero_is_one(tmp_path):

@@ -30,7 +30,11 @@ def write_from_file(source: Path, path: Path, options: ConvertOptions) -> None:
         if given.suffix == ".onnx" and has_functions(given):
             read_graph(given)  # which bounds what they expand to
             given = write_inlined(given, path.parent)
-        _save(openvino.convert_model(str(given)), path, options)
+        model = openvino.convert_model(str(given))
+        if given.suffix == ".onnx" and len(model.inputs) > len(open_model(given).signature.inputs):
+            # It makes a second input, which nothing feeds, of an input that is an output, too.
+            model = openvino.Core().read_model(given)
+        _save(model, path, options)
 
 
 def write_from_torch(source: TorchSource, path: Path, options: ConvertOptions) -> None:

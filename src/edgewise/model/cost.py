@@ -14,7 +14,7 @@ Counting rules, the same for every format:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -354,7 +354,7 @@ class OperatorCost:
     """Everything counted of one operator.
 
     Attributes:
-        parameters: elements of its weights, those in its options included.
+        parameters: elements of its weights, those in its options and in the graphs that it runs included.
         weight_bytes: of its weights as the file stores them.
         scale_bytes: of the scales and zero points of its quantised weights, which are not among `parameters` and
             `weight_bytes`.
@@ -377,7 +377,11 @@ class OperatorCost:
 def count(operator: Operator, graph: Graph) -> OperatorCost:
     """Everything that can be counted of `operator`."""
     cost = cost_of(operator, graph)
-    weights = [graph.tensors[name] for name in dict.fromkeys((*operator.weights, *operator.option_weights))]
+    found = {name: graph.tensors[name] for name in (*operator.weights, *operator.option_weights)}
+    for name in operator.subgraphs:
+        inner = graph.subgraphs.get(name)
+        found |= _seen_from(graph, inner) if inner is not None else {}
+    weights = list(found.values())
     moving = dict.fromkeys((*operator.inputs, *operator.outputs))
     tensors = [graph.tensors[name] for name in moving if name and not graph.tensors[name].constant]
     weight_bytes = add_known([stored_size(tensor) for tensor in weights])
@@ -418,6 +422,7 @@ class Total:
             `macs_known` and `ops_known`.
         unknown: names of the operators with an unknown cost.
         parameters: elements of all weights, each tensor counted once however often it is used.
+        weight_bytes: of all weights; those that the file stores in one place count once.
         scale_bytes: of the scales and zero points of quantised weights, each tensor counted once.
         depth: operators on the longest path from an input to an output, data movement included.
     """
@@ -455,7 +460,7 @@ def total_of(graph: Graph, costs: Sequence[Cost | OperatorCost] | None = None) -
         ops_known=sum(cost.ops or 0 for cost in costs),
         unknown=tuple(name for name, _ in lacking),
         parameters=add_known([tensor.elements for tensor in weights]),
-        weight_bytes=add_known([stored_size(tensor) for tensor in weights]),
+        weight_bytes=add_known([stored_size(tensor) for tensor in _stored_once(weights)]),
         scale_bytes=_scale_bytes(weights),
         depth=depth_of(graph),
         why=f"{lacking[0][0]}: {lacking[0][1]}" if lacking else "",
@@ -476,11 +481,28 @@ def _weights(graph: Graph) -> dict[str, Tensor]:
         for name in (*operator.weights, *operator.option_weights)
     }
     for inner in graph.subgraphs.values():
-        # A weight that a body captures from outside has the outer graph's name; a body that two operators run is one
-        # object: both count once.
-        for weight, tensor in _weights(inner).items():
-            found.setdefault(weight if weight in graph.tensors else f"\0{id(tensor)}", tensor)
+        for weight, tensor in _seen_from(graph, inner).items():
+            found.setdefault(weight, tensor)
     return found
+
+
+def _stored_once(weights: Iterable[Tensor]) -> list[Tensor]:
+    """Return `weights` without those that a file stores in the same place as another one, as OpenVINO's do."""
+    found: dict[object, Tensor] = {}
+    for tensor in weights:
+        data = tensor.data
+        place = (data.file, data.offset, data.size) if data is not None and data.file else None
+        found.setdefault(id(tensor) if place is None else place, tensor)
+    return list(found.values())
+
+
+def _seen_from(graph: Graph, inner: Graph) -> dict[str, Tensor]:
+    """Weights of a body: one that it captures from outside has its name in `graph`, and a body that two operators run
+    is one object, so that both count once.
+    """
+    return {
+        weight if weight in graph.tensors else f"\0{id(tensor)}": tensor for weight, tensor in _weights(inner).items()
+    }
 
 
 def depth_of(graph: Graph) -> int:

@@ -86,9 +86,7 @@ class Inspection(Shown):
                 "activation_peak_bytes": None if self.plan.unknown else self.plan.lower_bound_bytes,
                 "depth": None if LANGUAGE_MODEL in graph.metadata else total.depth,
                 "layers": len(graph.operators),
-                "layers_with_parameters": sum(
-                    1 for operator in graph.operators if operator.weights or operator.option_weights
-                ),
+                "layers_with_parameters": sum(1 for cost in self.costs if cost.parameters or cost.parameters is None),
             },
             "layers": [
                 describe_operator(operator, cost, graph, self.support)

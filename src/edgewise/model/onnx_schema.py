@@ -1,8 +1,12 @@
-"""Types that ONNX's definitions of operators allow, from the package onnx; ONNX Runtime refuses every other one."""
+"""ONNX's definitions of operators, from the package onnx: allowed types, names of inputs, values of options left out.
+
+ONNX Runtime refuses every other type.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -41,6 +45,40 @@ def find_wrong_type(operator: Operator, graph: Graph, opsets: Mapping[str, int])
         if other != dtype:
             return f"{operator.op}'s inputs of one type ({formal.type_str}) are {other} and {dtype}"
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """Of an operator.
+
+    Attributes:
+        inputs: their names, in order; one that may be repeated is left out.
+        defaults: option → its value where it is left out; those that have none are not in it.
+    """
+
+    inputs: tuple[str, ...]
+    defaults: Mapping[str, Any]
+
+
+def find_definition(op: str, domain: str, opsets: Mapping[str, int]) -> Definition | None:
+    """Return the definition of an operator; None where ONNX has none.
+
+    Args:
+        opsets: domain → version of the operator sets that the model imports.
+    """
+    domain = "" if domain in ("", "ai.onnx") else domain
+    schema = _find_schema(op, opsets.get(domain or "ai.onnx", 0), domain)
+    if schema is None:
+        return None
+    from onnx.helper import get_attribute_value
+
+    options = {name: option.default_value for name, option in schema.attributes.items() if option.default_value.name}
+    values = {name: get_attribute_value(value) for name, value in options.items()}
+    inputs = schema.inputs[:-1] if schema.inputs and _is_variadic(schema) else schema.inputs
+    return Definition(
+        inputs=tuple(each.name for each in inputs),
+        defaults={name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()},
+    )
 
 
 @lru_cache(maxsize=1024)

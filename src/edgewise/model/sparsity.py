@@ -228,8 +228,10 @@ def _axes(operator: Operator, position: int | None, graph: Graph, rank: int) -> 
             )
         right = position > 0
         return (rank - 2, rank - 1) if turned == right else (rank - 1, rank - 2)
-    if operator.op == "GroupConvolution" or rank < 3 or (tflite and operator.geometry.get("depthwise")):
+    if operator.op.startswith("GroupConvolution") or rank < 3 or (tflite and operator.geometry.get("depthwise")):
         return None
+    if operator.kind == "transposed-convolution" and (options.get("group", 1), options.get("groups", 1)) != (1, 1):
+        return None  # the filters of all groups lie in the same places of the second dimension
     if tflite:
         return 0, rank - 1
     return (1, 0) if operator.kind == "transposed-convolution" else (0, 1)

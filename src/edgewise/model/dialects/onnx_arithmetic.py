@@ -154,7 +154,7 @@ _MOVING = (
 )
 _MOVING_NO_PARAMETERS = (
     "Constant ConstantOfShape ConcatFromSequence OneHot Optional OptionalGetElement OptionalHasElement Range "
-    "SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength Shape Size"
+    "SequenceAt SequenceEmpty SequenceErase SequenceInsert SequenceLength Shape Size"
 )
 
 TABLE: dict[str, Rule] = {
@@ -177,7 +177,7 @@ TABLE: dict[str, Rule] = {
     "Swish": lambda raw: mean("elementwise", per_element=_scaling(raw), activation="silu", weights=(0,)),
     # Swish of one input, times the other.
     "SwiGLU": lambda raw: mean("elementwise", per_element=1 + _scaling(raw), activation="silu", weights=(0, 1)),
-    "Concat": lambda raw: moving(*raw.positions),
+    **each("Concat SequenceConstruct", lambda raw: moving(*raw.positions)),
     "Dropout": read_dropout,
     "Col2Im": reducing(),  # each element is added to the place in the image that it comes from
     # Each coordinate is a row of `theta` times a homogeneous point: 3 MACs in the plane, 4 in space.

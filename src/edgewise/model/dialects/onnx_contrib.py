@@ -94,12 +94,12 @@ def read_skip_normalization(raw: RawOperator) -> Semantics:
     shift.
     """
     operations = 7 + raw.given(3) + 1 + raw.given(4)
-    return per_element(operations, kind="normalization", weights=(2, 3, 4))
+    return per_element(operations, kind="normalization", weights=(0, 1, 2, 3, 4))
 
 
 def read_skip_root_normalization(raw: RawOperator) -> Semantics:
     """Return the sum x + skip (+ bias), normalised over its mean square and scaled."""
-    return per_element(4 + 1 + raw.given(3), kind="normalization", weights=(2, 3))
+    return per_element(4 + 1 + raw.given(3), kind="normalization", weights=(0, 1, 2, 3))
 
 
 def read_group_normalization(raw: RawOperator) -> Semantics:

@@ -134,7 +134,7 @@ def read_gemm(raw: RawOperator, *, right: int = 1, bias: int = 2, activation: st
         bias=added,
         further=further,
         activation=activation or fused_function(raw),
-        weights=(right, bias),
+        weights=(0, right, bias),
     )
 
 

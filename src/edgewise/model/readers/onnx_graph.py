@@ -306,6 +306,8 @@ class _GraphReader:
             )
         )
         there = [inputs[at] for at in semantics.weights if at < len(inputs) and inputs[at]]
+        if step.op == "Mul" and any(self._is_scale(each) for each in inputs):
+            there = []  # the scale of a weight, by which that of the data is multiplied
         weights = tuple([each for each in there if self.tensors[each].constant])
         geometry = semantics.geometry
         if step.inner:
@@ -327,6 +329,11 @@ class _GraphReader:
             unknown_because=semantics.why or self._name_source(step),
             label=_find_label(step, name, weights) or step.path,
         )
+
+    def _is_scale(self, name: str) -> bool:
+        """Whether a value is the scale that dynamic quantisation finds."""
+        maker = self.made_by.get(name)
+        return maker is not None and maker.op == "DynamicQuantizeLinear" and maker.outputs[1:2] == (name,)
 
     def _read_repetitions(self, step: OnnxNode, name: str, geometry: Mapping[str, Any]) -> Mapping[str, Any]:
         """`geometry` with the branch that runs and how often a body does, where that was observed."""

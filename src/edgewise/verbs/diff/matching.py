@@ -51,11 +51,14 @@ class Match:
     is_added: bool = False
 
 
-def match_tensors(reference: Graph, other: Graph, added: Container[str] = ()) -> list[Match]:
+def match_tensors(
+    reference: Graph, other: Graph, added: Container[str] = (), *, twins: Mapping[str, Operator] | None = None
+) -> list[Match]:
     """Return the inputs, then the layers in the reference's order of execution; empty where nothing is alike.
 
     Args:
         added: operators that only `other` has. One through which all values of a layer go is a layer, too.
+        twins: operator of `reference` → its twin, where names mislead; else none.
     """
     one, two = _View(reference), _View(other)
     inputs = [
@@ -63,7 +66,7 @@ def match_tensors(reference: Graph, other: Graph, added: Container[str] = ()) ->
         for name, twin in zip(reference.inputs, other.inputs, strict=False)
     ]
     products = one.products()
-    found = _named_after_products(list(_by_name(one, two)), one)
+    found = _named_after_products(list(_by_name(one, two, twins or {})), one)
     named = {match.name for match in found}
     if sum(each.name in named for each in products) < _BY_NAME_FROM * len(products):
         found = _by_order(one, two)
@@ -151,16 +154,19 @@ def _word(operator: Operator) -> str:
     return name.replace("_", "").casefold()
 
 
-def _by_name(one: _View, two: _View) -> Iterator[Match]:
+def _by_name(one: _View, two: _View, twins: Mapping[str, Operator]) -> Iterator[Match]:
     for operator in one.graph.operators:
         if _word(operator) in _QUANTIZE | _DEQUANTIZE | {_BOTH}:
             continue
-        for name in operator.outputs:
-            twin = two.maker.get(name)
-            if name and twin is not None and 0 < one.sizes(name) == two.sizes(name):
+        for at, name in enumerate(operator.outputs):
+            twin, made = two.maker.get(name), name
+            if twins:
+                twin = twins.get(operator.name)
+                made = twin.outputs[at] if twin is not None and at < len(twin.outputs) else ""
+            if name and made and twin is not None and 0 < one.sizes(name) == two.sizes(made):
                 # A quantised network's own tensor, and what the layers behind it see of it.
                 first: tuple[str, ...] = (one.seen(name),)
-                second: tuple[str, ...] = (two.seen(name),)
+                second: tuple[str, ...] = (two.seen(made),)
                 # A converter may give the product the name of what was joined with the activation, or the reverse.
                 if _is_fused(operator) != _is_fused(twin):
                     first = first if _is_fused(operator) else one.following(operator)

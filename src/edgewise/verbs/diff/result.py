@@ -26,6 +26,7 @@ from edgewise.verbs.diff.structure import (
     LoneOperator,
     branches_of,
     describe_branch,
+    is_of_scales,
     is_of_values,
     is_of_weights,
     say_weights,
@@ -228,9 +229,11 @@ class DiffResult(Shown):
             return ""
         parts = say_weights(self.weighted, self.reweighted, self.retyped)
         if self._is_another:
-            is_alike = all(map(is_of_values, self.structure))
+            is_alike = all(is_of_values(line) or is_of_scales(line) for line in self.structure)
             return f"{name} {'has the same structure and' if is_alike else 'is another network:'} {listing(parts)}"
-        if not all(map(is_of_weights, self.structure)):
+        scaled = [line for line in self.structure if is_of_scales(line)]
+        parts += ["other scales of values"] if scaled else []
+        if not all(is_of_weights(line) or line in scaled for line in self.structure):
             return f"{name} is a changed network: {listing([*parts, 'other operators or options'])} (see Structure)"
         if parts:
             return f"{name} is the same network with {listing(parts)}"
@@ -271,7 +274,7 @@ class DiffResult(Shown):
         if first.why:
             return [f"Values are NaN or infinite from {first.title} on", *told]
         coming = "nothing known before it" if first.before_db is None else f"{_decibels(first.before_db)} before it"
-        is_fed = any(first.name == each.after and each.is_added for each in self.lone)
+        is_fed = any(first.other == each.after and each.is_added for each in self.lone)
         where = f"with what was added before {first.title}" if is_fed else f"in {first.title}"
         words = f"{where}: {coming}, {_decibels(first.snr_db)} behind it"
         lines = [f"The error of {name} begins {words}", *told]

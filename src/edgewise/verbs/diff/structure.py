@@ -1,40 +1,28 @@
-"""What differs between two graphs of one format before any value is computed: operators, their options and weights.
+"""What differs between two graphs of one format before any value is computed: operators, their options, weights and
+inputs.
 
-Operators are paired in the order of execution: by their names where both graphs have them, else by their type between
-neighbours that are paired (`difflib`). What stands between the same neighbours in place of other operators is a
-replacement, such as a fused operator.
+What stands between the same neighbours in place of other operators is a replacement, such as a fused operator.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import SequenceMatcher
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from edgewise.errors import BadModel
 from edgewise.grouping import by_key
-from edgewise.model.graph import BITS, Graph, Operator, Tensor
-from edgewise.model.sparsity import open_elements
+from edgewise.model.graph import BITS, Graph, Operator
 from edgewise.text import enumerate_few, one_line
+from edgewise.verbs.diff.alignment import CONVERTS, Stretch, align_operators, pairs_of
+from edgewise.verbs.diff.options import changed_options
+from edgewise.verbs.diff.weights import OTHER, OTHER_SCALES, UNREAD, are_others, find_changes, types_of, weights_in
 
 MOST_LINES, MOST_NAMES, MOST_TYPES = 12, 3, 6
-MOST_UNNAMED = 3000
-"""Operators without a name in common that are paired by type: more take more than some seconds."""
-_CONVERTS = ("quantize", "dequantize")
-_NEUTRAL, _NO_PADDING = (0, 1, "NOTSET", ""), (0, "NOTSET")
-"""Values of options that mean the same as an option that is left out."""
-_FOLLOWS = ("kernel_shape",)
-"""Options that follow from the weights where they are left out."""
-_OTHER, _UNREAD, _ONLY_IN = "with other values", "whose values can not be read here", "only in "
-
-
-Stretch = tuple[str, Sequence[Operator], Sequence[Operator]]
-"""What `difflib` calls a stretch of both graphs (``equal``, ``replace``, ``delete``, ``insert``), and its operators."""
+_ONLY_IN = "only in "
+_SCALED = "other scales of its values"
+_COMMUTATIVE = {"add", "mul", "multiply", "sum", "max", "min", "maximum", "minimum", "and", "or", "xor", "mean"}
+"""Operators whose inputs may change places, without case and underscores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +48,6 @@ class LoneOperator:
         ends = [one_line(end) for end in (self.before, self.after)]
         where = f" between {ends[0]} and {ends[1]}" if all(ends) else f" behind {ends[0]}" if ends[0] else ""
         return f"{one_line(self.title)} ({one_line(self.op)}) was {'added' if self.is_added else 'removed'}{where}"
-
-
-def align_operators(graphs: Sequence[Graph]) -> list[Stretch]:
-    """Return which operators of both belong together; none between formats, whose types have other names.
-
-    What a quantiser puts between all operators would hide what else changed: it is left out.
-    """
-    one, two = ([each for each in graph.operators if each.kind not in _CONVERTS] for graph in graphs)
-    return list(_aligned(one, two)) if graphs[0].format == graphs[1].format else []
 
 
 def find_lone(graphs: Sequence[Graph], aligned: Sequence[Stretch]) -> list[LoneOperator]:
@@ -123,15 +102,38 @@ def describe_branch(branch: Sequence[LoneOperator]) -> str:
 def changed_weights(
     graphs: Sequence[Graph], paths: Sequence[Path], aligned: Sequence[Stretch]
 ) -> dict[str, tuple[Operator, list[str]]]:
-    """Return what changed in the weights of each operator with weights that both graphs have, by its name."""
-    weights = [_weights_in(graph) for graph in graphs]
-    pairs = [pair for tag, *both in aligned if tag == "equal" for pair in zip(*both, strict=True)]
-    kept = [pair for pair in pairs if weights[0][pair[0].name] or weights[1][pair[1].name]]
-    return {pair[0].name: (pair[0], list(dict.fromkeys(_changed_weights(pair, weights, paths)))) for pair in kept}
+    """Return what changed in the weights of each operator with weights that both graphs have, by its name, and by those
+    of the operators that run it.
+    """
+    found: dict[str, tuple[Operator, list[str]]] = {}
+    for place, some, stretches in _with_bodies(graphs, paths, aligned):
+        weights = [weights_in(graph) for graph in some]
+        for pair in pairs_of(stretches):
+            if weights[0][pair[0].name] or weights[1][pair[1].name]:
+                changes = list(dict.fromkeys(find_changes(pair, weights, some, paths)))
+                found[f"{place}{pair[0].name}"] = pair[0], changes
+    return found
+
+
+def _with_bodies(
+    graphs: Sequence[Graph], paths: Sequence[Path], aligned: Sequence[Stretch], place: str = ""
+) -> Iterator[tuple[str, Sequence[Graph], Sequence[Stretch]]]:
+    """Yield the names of the operators around, two graphs and what belongs together in them: first of the graphs
+    themselves, then of the branches and loop bodies that operators of both run.
+    """
+    yield place, graphs, aligned
+    for one, two in pairs_of(aligned):
+        for names in zip(one.subgraphs, two.subgraphs, strict=False):
+            inner = [
+                replace(graph.subgraphs[name], metadata=graph.metadata)
+                for graph, name in zip(graphs, names, strict=True)
+            ]
+            yield from _with_bodies(inner, paths, align_operators(inner, paths), f"{place}{one.name}/")
 
 
 def describe_structure(
     graphs: Sequence[Graph],
+    paths: Sequence[Path],
     aligned: Sequence[Stretch],
     weights: Mapping[str, tuple[Operator, Sequence[str]]],
     *,
@@ -146,18 +148,10 @@ def describe_structure(
     one, two = graphs
     if one.format != two.format:
         return []
-    left_out = [Counter(each.op for each in graph.operators if each.kind in _CONVERTS) for graph in graphs]
-    pairs: list[tuple[Operator, Operator]] = []
-    found: list[tuple[str, str]] = []
-    for tag, first, second in aligned:
-        if tag == "equal":
-            pairs += zip(first, second, strict=True)
-        elif tag == "replace":
-            found.append((f"{_types(second)} in place of {_types(first)}", first[0].title))
-        else:
-            whose = one_line(names[not first])
-            found += [(f"{_ONLY_IN}{whose}: {one_line(each.op)}", each.title) for each in (*first, *second)]
-    found += [(change, first.title) for first, second in pairs for change in _changed_options(first, second)]
+    left_out = [Counter(each.op for each in graph.operators if each.kind in CONVERTS) for graph in graphs]
+    places = list(_with_bodies(graphs, paths, aligned))
+    found = [each for _, _, stretches in places for each in _lone_and_replaced(stretches, names)]
+    found += [each for _, some, stretches in places for each in _changes_of_pairs(some, paths, pairs_of(stretches))]
     found += [(change, operator.title) for operator, changes in weights.values() for change in changes]
     lines = [f"{change} ({len(names)}: {_few(names)})" for change, names in by_key(found).items()]
     lines += [
@@ -169,18 +163,106 @@ def describe_structure(
     return [*lines[:MOST_LINES], *([f"{rest} more kinds of differences"] if rest > 0 else [])]
 
 
+def _lone_and_replaced(aligned: Sequence[Stretch], names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for tag, first, second in aligned:
+        if tag == "replace":
+            yield f"{_types(second)} in place of {_types(first)}", first[0].title
+        elif tag != "equal":
+            whose = one_line(names[not first])
+            yield from ((f"{_ONLY_IN}{whose}: {one_line(each.op)}", each.title) for each in (*first, *second))
+
+
+def _changes_of_pairs(
+    graphs: Sequence[Graph], paths: Sequence[Path], pairs: Sequence[tuple[Operator, Operator]]
+) -> Iterator[tuple[str, str]]:
+    for pair in pairs:
+        yield from ((change, pair[0].title) for change in changed_options(pair, graphs, paths))
+    yield from _other_inputs(graphs, pairs)
+    yield from ((f"{one_line(one.op)}, {_SCALED}", one.title) for one, _ in _rescaled(graphs, pairs))
+
+
 def _differences(one: Counter[str], two: Counter[str]) -> tuple[Counter[str], Counter[str]]:
     return one - two, two - one
 
 
-def _aligned(one: Sequence[Operator], two: Sequence[Operator]) -> Iterator[Stretch]:
-    shared = {each.name for each in one} & {each.name for each in two}
-    if max(len(one), len(two)) - len(shared) > MOST_UNNAMED:
-        yield "replace", one, two
-        return
-    keys = [[each.name if each.name in shared else f"\0{each.op}" for each in some] for some in (one, two)]
-    for tag, start, end, begin, stop in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
-        yield tag, one[start:end], two[begin:stop]
+def _rescaled(
+    graphs: Sequence[Graph], pairs: Sequence[tuple[Operator, Operator]]
+) -> Iterator[tuple[Operator, Operator]]:
+    """Yield the pairs whose quantised values stand for other numbers."""
+    stored = [_stored(graph) for graph in graphs]
+    for pair in pairs:
+        both = []
+        for operator, graph, made in zip(pair, graphs, stored, strict=True):
+            found = [graph.tensors[made.get(name, name)] for name in (*operator.inputs, *operator.outputs) if name]
+            both.append([each.quantization for each in found if not each.constant])
+        if any(None not in each and each[0] != each[1] for each in zip(*both, strict=False)):
+            yield pair
+
+
+def _stored(graph: Graph) -> dict[str, str]:
+    """Tensor that a quantise or dequantise makes → the one that it takes."""
+    return {each.outputs[0]: each.inputs[0] for each in graph.operators if each.kind in CONVERTS}
+
+
+def _other_inputs(graphs: Sequence[Graph], pairs: Sequence[tuple[Operator, Operator]]) -> Iterator[tuple[str, str]]:
+    """Yield which pairs take their values from operators that are no pair, and the title; what comes from an operator
+    that only one graph has is told by that.
+    """
+    twins = {one.name: two.name for one, two in pairs}
+    known = {two.name for _, two in pairs}
+    sources = [_Sources(graph) for graph in graphs]
+    for one, two in pairs:
+        first, second = (of_graph.of(each) for of_graph, each in zip(sources, (one, two), strict=True))
+        if len(first) != len(second):
+            yield f"{one_line(one.op)}, {len(first)} inputs → {len(second)}", one.title
+            continue
+        expected = [(twins.get(name, ""), *rest) if name else (name, *rest) for name, *rest in first]
+        open_ends = any(name not in twins for name, *_ in first if name) or any(
+            name not in known for name, *_ in second if name
+        )
+        if open_ends or expected == second:
+            continue
+        if one.op.replace("_", "").casefold() in _COMMUTATIVE and Counter(expected) == Counter(second):
+            continue
+        at = next(at for at, pair in enumerate(zip(expected, second, strict=True)) if pair[0] != pair[1])
+        before, after = sources[0].title(first[at]), sources[1].title(second[at])
+        yield f"{one_line(one.op)}, input {at} from {one_line(before)} → {one_line(after)}", one.title
+
+
+class _Sources:
+    """Where the operators of a graph take their values from."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._stored = _stored(graph)
+        self._makers = {name: (each, at) for each in graph.operators for at, name in enumerate(each.outputs) if name}
+        self._titles = {each.name: each.title for each in graph.operators}
+        self._fed = set(graph.inputs)
+        for each in graph.operators:
+            if not self._fed.isdisjoint(each.inputs):
+                self._fed.update(each.outputs)
+
+    def of(self, operator: Operator) -> list[tuple[str, int]]:
+        """Return name and output of the operators that its values come from; "" and place for inputs of the graph. What
+        follows from constants alone is left out.
+        """
+        found = []
+        for taken in operator.inputs:
+            name, seen = taken, set[str]()
+            while name in self._stored and name not in seen:
+                seen.add(name)
+                name = self._stored[name]
+            if name in self._makers and name in self._fed:
+                maker, at = self._makers[name]
+                found.append((maker.name, at))
+            elif name in self._graph.inputs:
+                found.append(("", self._graph.inputs.index(name)))
+        return found
+
+    def title(self, source: tuple[str, int]) -> str:
+        """Return what a person calls a source."""
+        name, at = source
+        return self._titles[name] if name else self._graph.inputs[at]
 
 
 def _types(operators: Sequence[Operator]) -> str:
@@ -194,71 +276,6 @@ def _few(names: Sequence[str]) -> str:
     return enumerate_few([one_line(name) for name in names], most=MOST_NAMES)
 
 
-def _changed_options(first: Operator, second: Operator) -> Iterator[str]:
-    """Yield the type, where it differs, else each option with both values."""
-    if first.op != second.op:
-        yield f"{one_line(first.op)} is {one_line(second.op)}"
-        return
-    for name in sorted({*first.attributes, *second.attributes}):
-        before, after = (_plain(each.attributes.get(name)) for each in (first, second))
-        if before != after and not (None in (before, after) and _is_default(name, after if before is None else before)):
-            yield f"{one_line(first.op)}, {name} {one_line(str(before))} → {one_line(str(after))}"
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _is_default(name: str, value: Any) -> bool:
-    """Whether an option with this value means what it means where it is left out."""
-    if name in _FOLLOWS:
-        return True
-    values = value if isinstance(value, list) else [value]
-    neutral = _NO_PADDING if "pad" in name else _NEUTRAL
-    return all(isinstance(each, int | float | str) and each in neutral for each in values)
-
-
-def _changed_weights(
-    pair: tuple[Operator, Operator], weights: Sequence[Mapping[str, Sequence[Tensor]]], paths: Sequence[Path]
-) -> Iterator[str]:
-    """Yield what differs in the weights of a pair: their number, shapes, types, or elements."""
-    sides = [of_graph[one.name] for one, of_graph in zip(pair, weights, strict=True)]
-    op = one_line(pair[0].op)
-    if len(sides[0]) != len(sides[1]):
-        yield f"{op}, {len(sides[0])} weights → {len(sides[1])}"
-        return
-    for first, second in zip(*sides, strict=True):
-        if first.shape != second.shape:
-            yield f"{op}, weights {_shape(first)} → {_shape(second)}"
-        elif first.dtype != second.dtype:
-            yield f"{op}, weights {first.dtype} → {second.dtype}"
-        elif (equal := _are_equal(first, second, paths)) is not True:
-            yield f"{op}, weights {_OTHER if equal is False else _UNREAD}"
-
-
-def _weights_in(graph: Graph) -> dict[str, list[Tensor]]:
-    """Operator → its weights, also those that it takes through a dequantise."""
-    stored = {
-        output: each.inputs[0] for each in graph.operators if each.kind == "dequantize" for output in each.outputs
-    }
-    found = {}
-    for each in graph.operators:
-        names = (stored.get(name, name) for name in each.inputs if name in each.weights or name in stored)
-        found[each.name] = [graph.tensors[name] for name in names if graph.tensors[name].constant]
-    return found
-
-
-def types_of(changes: Sequence[str]) -> str:
-    """``"float32 → int8"``: the types of an operator's first weights, where nothing but types changed; else ""."""
-    found = [change.partition(", weights ")[2] for change in changes]
-    return found[0] if found and all(types.partition(" → ")[0] in BITS for types in found) else ""
-
-
-def are_others(changes: Sequence[str]) -> bool:
-    """Whether weights have other values or shapes, so that they are not those of the same network."""
-    return not types_of(changes) and any(not change.endswith(_UNREAD) for change in changes)
-
-
 def is_of_weights(line: str) -> bool:
     """Whether a line of `describe_structure` is about weights, or about what a quantiser adds."""
     return ", weights " in line or (line.startswith(_ONLY_IN) and not line.endswith(")"))
@@ -269,7 +286,12 @@ def is_of_values(line: str) -> bool:
     same, but for what a quantiser adds.
     """
     change = line.partition(", weights ")[2].partition(" (")[0]
-    return is_of_weights(line) and (change in ("", _OTHER, _UNREAD) or change.partition(" → ")[0] in BITS)
+    return is_of_weights(line) and (change in ("", OTHER, UNREAD, OTHER_SCALES) or change.partition(" → ")[0] in BITS)
+
+
+def is_of_scales(line: str) -> bool:
+    """Whether a line of `describe_structure` is about what quantised values stand for."""
+    return line.partition(" (")[0].endswith(_SCALED)
 
 
 def say_weights(weighted: int, reweighted: int, retyped: Mapping[str, int]) -> list[str]:
@@ -288,28 +310,14 @@ def describe_change(graphs: Sequence[Graph], paths: Sequence[Path]) -> str:
     """Return ``"same structure, other weights in 27 of 27 layers"``; "" between formats, and where no operators with
     weights are common.
     """
-    aligned = align_operators(graphs)
+    aligned = align_operators(graphs, paths)
     weights = changed_weights(graphs, paths, aligned)
     if not weights:
         return ""
-    lines = describe_structure(graphs, aligned, weights, names=("", ""))
-    structure = "same structure" if all(map(is_of_values, lines)) else "other structure"
-    said = say_weights(*count_changes(weights)) or ([] if lines else ["same weights"])
+    lines = describe_structure(graphs, paths, aligned, weights, names=("", ""))
+    structure = (
+        "same structure" if all(is_of_values(line) or is_of_scales(line) for line in lines) else "other structure"
+    )
+    said = say_weights(*count_changes(weights)) + (["other scales"] if any(map(is_of_scales, lines)) else [])
+    said = said or ([] if lines else ["same weights"])
     return ", ".join([structure, *said])
-
-
-def _shape(tensor: Tensor) -> str:
-    return "×".join(map(str, tensor.shape or ())) or "scalar"
-
-
-def _are_equal(first: Tensor, second: Tensor, paths: Sequence[Path]) -> bool | None:
-    """Whether the elements agree; None where they can't be read."""
-    places = (first.data, second.data)
-    try:
-        arrays = [open_elements(place, path) for place, path in zip(places, paths, strict=True) if place is not None]
-    except (BadModel, OSError, KeyError):
-        return None
-    if len(arrays) < len(places):
-        return None
-    one, two = (np.ascontiguousarray(each).view(np.uint8) for each in arrays)
-    return bool(np.array_equal(one, two))

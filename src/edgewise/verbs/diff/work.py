@@ -23,13 +23,13 @@ from edgewise.optimizing.planning import is_quantized
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.progress import StageStarted, emit
 from edgewise.report.graph import MOST_NODES
+from edgewise.verbs.diff.alignment import align_operators, find_misnamed
 from edgewise.verbs.diff.gaps import gaps_of, losing_layers, with_own_losses
 from edgewise.verbs.diff.matching import INPUT, Match, match_tensors, products_of
 from edgewise.verbs.diff.micro_engines import MICRO_ENGINES
 from edgewise.verbs.diff.result import CLEAN_DB, EXACT_DB, ROUNDED_DB, DiffResult, LayerGap, names_of
 from edgewise.verbs.diff.sides import Side, choose_sides
 from edgewise.verbs.diff.structure import (
-    align_operators,
     changed_weights,
     count_changes,
     describe_structure,
@@ -63,9 +63,12 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         sides = choose_sides(request, scratch)
         found = [read_resolved_graph(side.path, shapes=request.shapes) for side in sides]
         one, two = (each.graph for each in found)
-        aligned = align_operators((one, two))
+        paths = [Path(side.path) for side in sides]
+        aligned = align_operators((one, two), paths)
         lone = find_lone((one, two), aligned)
-        matches = match_tensors(one, two, {each.name for each in lone if each.is_added})
+        matches = match_tensors(
+            one, two, {each.name for each in lone if each.is_added}, twins=find_misnamed((one, two), aligned)
+        )
         if not any(match.op != INPUT for match in matches):
             raise BadInput(
                 f"{sides[0].name} and {sides[1].name} have no layer in common: {_counted(one)} against {_counted(two)}",
@@ -74,7 +77,7 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         samples, fed = _write_samples(request, sides, found, scratch=scratch)
         emit(StageStarted(title=f"Comparing {len(matches)} tensors"))
         told, layers = _measure(sides, matches, (one, two), samples=samples, seconds=request.timeout)
-    weights = changed_weights((one, two), [Path(side.path) for side in sides], aligned)
+    weights = changed_weights((one, two), paths, aligned)
     weighted, reweighted, retyped = count_changes(weights)
     named = {layer.tensors[0]: layer for layer in layers}
     outputs = {name: named[name].snr_db for name in one.outputs if name in named}
@@ -93,7 +96,9 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         layers=layers,
         outputs={name: value for name, value in outputs.items() if value is not None},
         unmatched=[each.name for each in products_of(one) if each.name not in matched],
-        structure=describe_structure((one, two), aligned, weights, names=names_of([side.name for side in sides])),
+        structure=describe_structure(
+            (one, two), paths, aligned, weights, names=names_of([side.name for side in sides])
+        ),
         weighted=weighted,
         reweighted=reweighted,
         retyped=retyped,
@@ -182,6 +187,8 @@ def _as_other(array: Array, spec: Any, graph: Graph) -> Array:
                 array = array.transpose(order)
                 break
     scale = graph.tensors[spec.name].quantization if spec.name in graph.tensors else None
+    if array.dtype.kind == dtype.kind == "f":
+        array = array.astype(dtype)
     if array.shape != shape or (array.dtype != dtype and (scale is None or scale.channels != 1)):
         raise BadInput(
             f"input {spec.name!r} takes {dtype} {list(shape)}, and that of the reference {array.dtype} "
