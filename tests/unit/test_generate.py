@@ -11,6 +11,7 @@ from edgewise.errors import BadInput, BadModel
 from edgewise.progress import RequestsDone
 from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
 from edgewise.report.bench.document import bench_document
+from edgewise.run import host_protocol
 from edgewise.run.generated import Stretch, split_stalls, stretches, why_no_prompt_rate
 from edgewise.run.generation import random_text
 from edgewise.run.host_protocol import SessionResult, _check_requests, _speed_of
@@ -120,8 +121,26 @@ def test_prompts_of_a_file(tmp_path):
     (cut,) = generate(tmp_path, input_data=prompts, prompt_tokens=4, sessions=1)
     assert cut.sessions[0].facts["generation"]["prompt_tokens"] == [4, 4]
     (none,) = generate(tmp_path, input_data=prompts, prompt_tokens=100, sessions=1)
-    assert none.failure.cause == "Unsupported"
+    assert none.failure.cause == "BadInput"
     assert "the longest has 7" in none.failure.message
+    assert "--prompt-tokens" in none.failure.advice
+
+
+def test_a_prompt_of_a_file_longer_than_the_context_is_refused(tmp_path, monkeypatch):
+    """Its tokens are known only to the worker; the seven of the longest, with five new ones, are twelve."""
+    prompts = tmp_path / "p.jsonl"
+    prompts.write_text('"abc"\n"abcdefg"\n')
+    given = {"input_data": prompts, "prompt_tokens": (), "iterations": 2, "sessions": 1}
+    monkeypatch.setattr(host_protocol, "longest_context", lambda model: 12)
+    (fits,) = generate(tmp_path, **given)
+    assert fits.failure is None
+    monkeypatch.setattr(host_protocol, "longest_context", lambda model: 11)
+    (run,) = generate(tmp_path, **given)
+    assert run.failure.cause == "BadInput"
+    assert "are 12 tokens; the model has a context of 11" in run.failure.message
+    assert "--prompt-tokens" in run.failure.advice
+    (cut,) = generate(tmp_path, **{**given, "prompt_tokens": 3})
+    assert cut.failure is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from edgewise.evaluating.task import AsksLanguageModel, Preparation, Scorer, Tas
 from edgewise.model.identity import open_model
 from edgewise.record import ModelRef
 from edgewise.run.inference import Inference
-from edgewise.run.language_models import generates, header_of
+from edgewise.run.language_models import generates
 from edgewise.run.language_samples import pack_question
 from edgewise.run.run_builder import RunBuilder
 from edgewise.runtime.base import runtimes
@@ -27,12 +27,6 @@ def is_language_model(model: ModelRef | Path) -> bool:
     opened = open_model(model)
     bare = not opened.signature.inputs and not opened.signature.outputs
     return bare and any(generates(runtime, opened.ref.format) for _, runtime in runtimes())
-
-
-def longest_context(model: ModelRef) -> int | None:
-    """Return the tokens that a language model takes at most; None where its file does not say."""
-    header = header_of(model)
-    return None if header is None else header.context_length
 
 
 class LanguageAdapter(ModelAdapter):

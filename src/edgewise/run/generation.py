@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from edgewise.errors import BadInput
 from edgewise.run.metering import PROMPT
 from edgewise.run.timing import Clock, Reporter
 from edgewise.runtime.base import Generates, UnsupportedModel
@@ -67,6 +68,9 @@ class Requests:
 
     Args:
         job: the job's message.
+
+    Raises:
+        BadInput: no prompt of the file is long enough, or one is longer than the model's context.
     """
 
     def __init__(self, session: Generates, job: Mapping[str, Any], clock: Clock, reporter: Reporter) -> None:
@@ -84,6 +88,13 @@ class Requests:
         self._filling = self._tokens(f"{self._seed} depth", self._depth) if self._depth else []
         longest = max((len(session.encode(each)) for each in self._given), default=0) + bool(self._depth)
         self._room = (self._wanted or longest) + self._new
+        most = job.get("longest_context")
+        if most is not None and self._depth + self._room > most:  # known before loading unless prompts are of a file
+            raise BadInput(
+                f"depth {self._depth} + the longest prompt of the file, {longest} tokens, + {self._new} new tokens are "
+                f"{self._depth + self._room} tokens; the model has a context of {most}",
+                advice="cut the prompts with ⟦prompt_tokens⟧, or leave the long ones out of the file",
+            )
 
     def _taken(self) -> int | None:
         """Tokens that are taken of a prompt's text. At a depth, its first token is the one that filling has made."""
@@ -244,11 +255,12 @@ def _some(session: Generates, count: int, chance: random.Random) -> list[int]:
 
 
 def long_enough(session: Generates, prompts: Sequence[str], count: int | None) -> list[str]:
-    """Those of `prompts` with `count` tokens or more; without a `count` all. Raises `UnsupportedModel` for none."""
+    """Those of `prompts` with `count` tokens or more; without a `count` all. Raises `BadInput` for none."""
     lengths = [len(session.encode(prompt)) for prompt in prompts]
     found = [prompt for prompt, length in zip(prompts, lengths, strict=True) if length >= (count or 1)]
     if not found:
-        raise UnsupportedModel(
-            f"no prompt of the file has {count or 1} tokens in this model; the longest has {max(lengths)}"
+        raise BadInput(
+            f"no prompt of the file has {count or 1} tokens in this model; the longest has {max(lengths)}",
+            advice="lower ⟦prompt_tokens⟧, or give longer prompts to ⟦input_data⟧",
         )
     return found

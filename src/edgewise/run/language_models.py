@@ -35,6 +35,12 @@ def header_of(model: ModelRef) -> GgufHeader | GenAiConfig | OvGenAiFolder | Non
     return read_header(Path(model.path)) if model.format == GgufReader.format else None
 
 
+def longest_context(model: ModelRef) -> int | None:
+    """Return the tokens that a language model takes at most; None where its file does not say. Raises `BadModel`."""
+    header = header_of(model)
+    return None if header is None else header.context_length
+
+
 def check_language_model(model: ModelRef, scenario: Scenario, target: TargetSpec) -> None:
     """Refuse what can't work, from the header alone: nothing is loaded.
 
