@@ -8,8 +8,9 @@ import pytest
 
 import edgewise
 from edgewise.errors import BadInput, BadModel
+from edgewise.model import identity
 from edgewise.progress import RequestsDone
-from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, TargetSpec, Workload
+from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, Workload
 from edgewise.report.bench.document import bench_document
 from edgewise.run import host_protocol
 from edgewise.run.generated import Stretch, split_stalls, stretches, why_no_prompt_rate
@@ -383,6 +384,24 @@ def test_what_can_not_work_is_refused_before_loading(tmp_path, settings, change,
         edgewise.bench(write(tmp_path, **change), **{"scenario": "generate", **settings})
 
 
+@pytest.mark.parametrize("verb", ["bench", "compare", "gate", "evaluate"])
+def test_a_model_that_the_memory_can_not_hold_is_not_read_for_its_hash(tmp_path, monkeypatch, verb):
+    path, text = write(tmp_path), tmp_path / "t.txt"
+    text.write_text("some words " * 50)
+    monkeypatch.setattr(identity, "_read_files", lambda files: pytest.fail("read to its end"))
+    given = {"memory_limit": 100}
+    generating = {"scenario": "generate", "prompt_tokens": 8, "new_tokens": 4}
+    calls = {
+        "bench": lambda: edgewise.bench(path, **generating, **given),
+        "compare": lambda: edgewise.compare([path, tmp_path / "other.gguf"], **generating, **given),
+        "gate": lambda: edgewise.gate(path, budget="tpot=1ms", **generating, **given),
+        "evaluate": lambda: edgewise.evaluate(path, data=text, task="perplexity", **given),
+    }
+    (tmp_path / "other.gguf").write_bytes(path.read_bytes())
+    with pytest.raises(BadInput, match=says("weights-memory-available")):
+        calls[verb]()
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -402,7 +421,7 @@ def test_numbers_of_tokens_are_checked(tmp_path, settings, message):
 def test_the_kv_cache_follows_from_the_header(tmp_path):
     model = ModelRef(name="m", path=str(write(tmp_path)), format="gguf", sha256="0" * 64, size_bytes=1)
     scenario = Scenario(kind="generate", prompt_tokens=10, new_tokens=6, depth=16)
-    check_language_model(model, scenario, TargetSpec())
+    check_language_model(model, scenario)
     job = Job(model=model, runtime=RuntimeSpec(name="fake"), workload=Workload(scenario=scenario))
     row = kv_cache_row(job, "f16")
     assert (row.value, row.basis) == (64 * 32 * 2, "derived")
