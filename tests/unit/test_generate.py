@@ -14,7 +14,7 @@ from edgewise.record import Job, ModelRef, RuntimeSpec, Scenario, Workload
 from edgewise.report.bench.document import bench_document
 from edgewise.run import host_protocol
 from edgewise.run.generated import Stretch, split_stalls, stretches, why_no_prompt_rate
-from edgewise.run.generation import random_text
+from edgewise.run.generation import _check_whole, random_text
 from edgewise.run.host_protocol import SessionResult, _check_requests, _speed_of
 from edgewise.run.language_models import check_language_model, kv_cache_row
 from edgewise.run.protocol import ProtocolError
@@ -199,6 +199,22 @@ class Hiding(Doubling):
 
 def test_random_text_has_its_tokens_where_one_hides_those_behind_it():
     assert len(random_text(Hiding(), 64, seed="1")) >= 64
+
+
+class Cutting(Doubling):
+    """A tokenizer that cuts texts."""
+
+    def encode(self, text):
+        return super().encode(text)[:100]
+
+
+def test_a_tokenizer_that_cuts_texts_is_named_instead_of_tried_for_ever():
+    assert len(Cutting().encode(random_text(Cutting(), 100, seed="1"))) == 100
+    with pytest.raises(BadInput, match="takes no more than 100 tokens of a text, and 101 are needed"):
+        random_text(Cutting(), 101, seed="1")
+    _check_whole(Cutting(), ["b" * 3, "b" * 49])
+    with pytest.raises(BadInput, match="takes no more than 100 tokens of a text, and a prompt of the file has more"):
+        _check_whole(Cutting(), ["b" * 3, "b" * 101])
 
 
 def test_too_few_or_too_many_tokens_are_no_measurement(tmp_path):
