@@ -475,7 +475,7 @@ def test_a_throttle_that_ends_again_is_named_as_one():
 
 
 def test_a_planted_stall_leaves_the_rate():
-    """Of 15 to 22 of 254 gaps, which take less than 15 % of the time, and a speed that comes back. Some are missed."""
+    """Of 15 to 22 of 254 gaps, which take less than 15 % of the time, and a speed that comes back. A few are missed."""
     chance = random.Random(3)
     named = 0
     for _ in range(20):
@@ -487,7 +487,7 @@ def test_a_planted_stall_leaves_the_rate():
             assert stall.gap_s == pytest.approx(0.015, rel=0.1)
             assert stall.spent_s == pytest.approx(0.015 * count, rel=0.2)
         named += len(stalls)
-    assert named >= 15
+    assert named >= 18
 
 
 def stretched(*told):
