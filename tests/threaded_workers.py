@@ -142,7 +142,8 @@ def play_worker(line: Line) -> None:
         worker.run()
     except Exception as error:
         cause, message = explain(error)
-        line.send("failed", cause=cause, message=message, phase=worker.phase_name, trace="")
+        advice = getattr(error, "advice", "")
+        line.send("failed", cause=cause, message=message, advice=advice, phase=worker.phase_name, trace="")
 
 
 class ThreadProcess:

@@ -96,6 +96,7 @@ def test_one_answer_for_everything_is_told():
         ("auroc", 0.52, 0.4, "AUC (ROC) 52.00 % on 9 samples: no better than guessing"),
         ("map_50_95", 0.01, 0.0, None),
         ("auroc", 0.7, 0.6, None),
+        ("auroc", 1.0, 0.4, None),  # too few to tell it from guessing, but all right
         ("agreement_top1", 0.0, 0.0, None),  # both were fed the same
         ("mae", 0.0, 0.0, None),
         ("miou", None, None, None),

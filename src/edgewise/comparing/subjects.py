@@ -28,7 +28,7 @@ from edgewise.comparing.metrics import choose_metrics, compare_pairs
 from edgewise.comparing.trial import TrialSettings, check_all, run_trial
 from edgewise.device.environments import engine_in, names_of
 from edgewise.errors import BadInput
-from edgewise.model.identity import open_model
+from edgewise.model.identity import format_of
 from edgewise.record import Job, Run, Scenario, Stopping, TargetSpec
 from edgewise.record.names import run_names
 from edgewise.run.dispatch import Dispatcher, Interrupted
@@ -268,7 +268,7 @@ def native_runtime(path: Path | NetworkFile, target: TargetSpec) -> tuple[str, .
 
     Empty leaves the error to the plan.
     """
-    form = open_model(path).ref.format
+    form = format_of(path)[0]
     registry = runtimes()
     names = [NATIVE[form]] if form in NATIVE else []
     names += [name for name, runtime in registry if form in runtime.formats]

@@ -12,7 +12,7 @@ from edgewise.evaluating.evaluator import SampleSelection
 from edgewise.evaluating.formats.files import Files
 from edgewise.evaluating.instructions import Instructions, find_instructions
 from edgewise.evaluating.task import Task, tasks
-from edgewise.model.identity import open_model
+from edgewise.model.identity import format_of
 from edgewise.progress import LogLine, emit
 
 
@@ -84,5 +84,5 @@ def find_task(name: str | None, instructions: Instructions, data: Dataset) -> Ta
 
 def read_instructions(model: Path, wish: DataOptions) -> Instructions:
     """Return the instructions beside the model, with the user's options. Raises `BadModel`, `BadInput`."""
-    form = open_model(model).ref.format if model.exists() and model.suffix != ".py" else ""
+    form = format_of(model)[0] if model.exists() and model.suffix != ".py" else ""
     return find_instructions(model, form=form, flags=wish.prepare, file=wish.file)

@@ -38,7 +38,6 @@ from edgewise.evaluating.language_model import (
     adapter_of,
     check_language_task,
     is_language_model,
-    longest_context,
 )
 from edgewise.evaluating.other_preparation import doubt_preparation
 from edgewise.evaluating.output_format import OutputFormat
@@ -58,6 +57,7 @@ from edgewise.run.complexity import complexity_of
 from edgewise.run.dispatch import Dispatcher, Interrupted
 from edgewise.run.executor import executor_at
 from edgewise.run.facts import environment_at
+from edgewise.run.language_models import longest_context
 from edgewise.run.plan import Axes, Plan, make_plan
 from edgewise.run.run_builder import METERS_OFF, RunBuilder, Sensors
 from edgewise.run.trust import about_emulation

@@ -9,10 +9,10 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Sample
 from edgewise.evaluating.evaluator import ModelAdapter, ModelUnderTest
 from edgewise.evaluating.task import AsksLanguageModel, Preparation, Scorer, Task
-from edgewise.model.identity import open_model
+from edgewise.model.identity import format_of, open_model
 from edgewise.record import ModelRef
 from edgewise.run.inference import Inference
-from edgewise.run.language_models import generates, header_of
+from edgewise.run.language_models import generates, read_language_header
 from edgewise.run.language_samples import pack_question
 from edgewise.run.run_builder import RunBuilder
 from edgewise.runtime.base import runtimes
@@ -24,15 +24,13 @@ OF_LANGUAGE_MODELS = "check the prompt (⟦task_option=prompt=…⟧), and a fil
 
 def is_language_model(model: ModelRef | Path) -> bool:
     """Whether it makes text in an engine, and has no inputs and outputs of its own. Raises `BadModel`."""
-    opened = open_model(model)
-    bare = not opened.signature.inputs and not opened.signature.outputs
-    return bare and any(generates(runtime, opened.ref.format) for _, runtime in runtimes())
-
-
-def longest_context(model: ModelRef) -> int | None:
-    """Return the tokens that a language model takes at most; None where its file does not say."""
-    header = header_of(model)
-    return None if header is None else header.context_length
+    form, file = format_of(model.path if isinstance(model, ModelRef) else model)
+    if not any(generates(runtime, form) for _, runtime in runtimes()):
+        return False
+    if read_language_header(file, form) is not None:
+        return True
+    signature = open_model(model).signature
+    return not signature.inputs and not signature.outputs
 
 
 class LanguageAdapter(ModelAdapter):

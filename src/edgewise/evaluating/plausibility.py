@@ -39,7 +39,8 @@ def check_plausible(
     else:
         chance, among = getattr(table, "chance", 0.5 if headline == "auroc" else 0.0), ""
     least = score.value if score.low is None else score.low
-    if chance == 1.0 or least > chance or (not chance and score.value > 0.0):
+    # Where all is right, few samples may not tell it from guessing, but nothing is doubtful.
+    if score.value == 1.0 or chance == 1.0 or least > chance or (not chance and score.value > 0.0):
         return None
     found += f": no better than guessing{among}" if chance else ": nothing was right"
     clues = [] if classified is None else _find_clues(classified)

@@ -161,6 +161,16 @@ def describe_file(path: str | os.PathLike[str], *, read_all: bool) -> dict[str, 
     return {**document, "sha256_absent_because": f"{others}; {as_flag('hash')} reads them"}
 
 
+def format_of(path: str | os.PathLike[str]) -> tuple[str, Path]:
+    """Return the format of the model at `path` and its file, from its beginning: no file is read to its end.
+
+    Raises `BadModel`.
+    """
+    file = find_file(path)
+    with _readable(file):
+        return _find_reader(file).format, file
+
+
 def list_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
     """Return the model file at `path` and its weight files, as `Model.files`. Raises `BadModel`."""
     file = find_file(path)

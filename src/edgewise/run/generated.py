@@ -36,8 +36,8 @@ FALSE_ALARMS = 0.01
 """Largest probability that a run of one speed is said to have changed, divided among its processes.
 
 Coarse blocks are judged at half of it: an interruption that reaches into a second block makes both slow, so that their
-order is not quite random. Of 1,000 simulated runs of 31 gaps per request, up to 5 changed with 12 requests and 14 with
-3 where 5 to 50 % of the gaps begin an interruption of one to three gaps by 0.1 s each, and 2 with lognormal noise of
+order is not quite random. Of 300 simulated runs of 31 gaps per request, up to 1 changed with 12 requests and 5 with 3
+where 2 to 50 % of the gaps begin an interruption of one to three gaps by 0.1 s each, and none with lognormal noise of
 30 % (``benchmarks/speed_changes.py``). At a quarter, a throttle that ends after a fourth of the gaps is missed.
 """
 FEW = 2 * LEAST
@@ -179,8 +179,8 @@ def stretches(sessions: Sequence[SessionResult]) -> list[Stretch]:
         way = way / np.median(way) if np.median(way) > 0 and way.min() > 0 else np.ones(len(way))
     chance = FALSE_ALARMS / len(sessions)
 
-    def find(blocks: Floats, chance: float = chance) -> list[int]:
-        return mean_changes(blocks.mean(axis=1), chance=chance)
+    def find(blocks: Floats) -> list[int]:
+        return mean_changes(blocks.mean(axis=1), chance=chance, stretches=True)
 
     found: list[Stretch] = []
     for index, (session, some) in enumerate(zip(sessions, requests, strict=True)):
@@ -189,7 +189,7 @@ def stretches(sessions: Sequence[SessionResult]) -> list[Stretch]:
         own = _stretches_of(index, np.concatenate(some), level, begins, find=find, least_block=LEAST_BLOCK)
         # An interruption that reaches into a second block makes both slow, so that their order is not quite random.
         coarse = _blocks(level, COARSE * LEAST_BLOCK, BLOCKS // COARSE)
-        if not split_stalls(own)[0] or find(coarse, chance / 2):
+        if not split_stalls(own)[0] or mean_changes(coarse.mean(axis=1), chance=chance / 2):
             found += own
     return found
 

@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from edgewise.errors import BadInput
 from edgewise.run.metering import PROMPT
 from edgewise.run.timing import Clock, Reporter
 from edgewise.runtime.base import Generates, UnsupportedModel
@@ -33,6 +34,8 @@ STRIDE = 16
 MOST_KEPT = 4096
 """New tokens of a session that are kept, of its first requests."""
 _ATTEMPTS = 8
+_VAIN = 32
+"""Times in a row that more tokens may make no longer text, as some tokens hide those behind them."""
 
 
 @dataclass(slots=True)
@@ -67,6 +70,9 @@ class Requests:
 
     Args:
         job: the job's message.
+
+    Raises:
+        BadInput: no prompt of the file is long enough, or one is longer than the model's context.
     """
 
     def __init__(self, session: Generates, job: Mapping[str, Any], clock: Clock, reporter: Reporter) -> None:
@@ -82,8 +88,17 @@ class Requests:
         path = workload["input_path"]
         self._given = long_enough(session, read_prompts(Path(path)), self._taken()) if path else []
         self._filling = self._tokens(f"{self._seed} depth", self._depth) if self._depth else []
+        if self._given and self._wanted is None:
+            _check_whole(session, self._given)
         longest = max((len(session.encode(each)) for each in self._given), default=0) + bool(self._depth)
         self._room = (self._wanted or longest) + self._new
+        most = job.get("longest_context")
+        if most is not None and self._depth + self._room > most:  # known before loading unless prompts are of a file
+            raise BadInput(
+                f"depth {self._depth} + the longest prompt of the file, {longest} tokens, + {self._new} new tokens are "
+                f"{self._depth + self._room} tokens; the model has a context of {most}",
+                advice="cut the prompts with ⟦prompt_tokens⟧, or leave the long ones out of the file",
+            )
 
     def _taken(self) -> int | None:
         """Tokens that are taken of a prompt's text. At a depth, its first token is the one that filling has made."""
@@ -223,6 +238,8 @@ def random_text(session: Generates, count: int, *, seed: str) -> str:
     """Return a text of `count` random tokens or a few more, the same for each `seed`.
 
     The text of random tokens is seldom made of the same ones, so that its own tokens are taken until their number fits.
+
+    Raises `BadInput` where the tokenizer does not take so many: it cuts longer texts.
     """
     chance = random.Random(seed)  # noqa: S311  nothing is kept secret by it
     tokens = list(_some(session, count, chance))
@@ -233,10 +250,28 @@ def random_text(session: Generates, count: int, *, seed: str) -> str:
         if len(found) == count:
             return text
         tokens = found[:count] + _some(session, count - len(found), chance)
+    reached, vain = 0, 0
     while len(found := list(session.encode(text))) < count:
+        reached, vain = max(reached, len(found)), vain + 1 if len(found) <= reached else 0
+        if vain > _VAIN:
+            raise BadInput(
+                f"the model's tokenizer takes no more than {reached} tokens of a text, and {count} are needed",
+                advice="lower ⟦prompt_tokens⟧ or ⟦depth⟧",
+            )
         # Behind what was text: tokens that are none may hide all that follow them.
         text = session.decode(found + _some(session, count, chance))
     return text
+
+
+def _check_whole(session: Generates, prompts: Sequence[str]) -> None:
+    """Refuse prompts that the tokenizer cuts: the longest twice would have no more tokens than once. `BadInput`."""
+    longest = max(prompts, key=lambda each: len(session.encode(each)))
+    most = len(session.encode(longest))
+    if len(session.encode(f"{longest} {longest}")) <= most:
+        raise BadInput(
+            f"the model's tokenizer takes no more than {most} tokens of a text, and a prompt of the file has more",
+            advice="cut the prompts with ⟦prompt_tokens⟧, or leave the long ones out of the file",
+        )
 
 
 def _some(session: Generates, count: int, chance: random.Random) -> list[int]:
@@ -244,11 +279,12 @@ def _some(session: Generates, count: int, chance: random.Random) -> list[int]:
 
 
 def long_enough(session: Generates, prompts: Sequence[str], count: int | None) -> list[str]:
-    """Those of `prompts` with `count` tokens or more; without a `count` all. Raises `UnsupportedModel` for none."""
+    """Those of `prompts` with `count` tokens or more; without a `count` all. Raises `BadInput` for none."""
     lengths = [len(session.encode(prompt)) for prompt in prompts]
     found = [prompt for prompt, length in zip(prompts, lengths, strict=True) if length >= (count or 1)]
     if not found:
-        raise UnsupportedModel(
-            f"no prompt of the file has {count or 1} tokens in this model; the longest has {max(lengths)}"
+        raise BadInput(
+            f"no prompt of the file has {count or 1} tokens in this model; the longest has {max(lengths)}",
+            advice="lower ⟦prompt_tokens⟧, or give longer prompts to ⟦input_data⟧",
         )
     return found

@@ -24,6 +24,7 @@ from edgewise.profiling.message import read_profile
 from edgewise.progress import BinDone, InferencesDone, LogLine, RequestsDone, emit
 from edgewise.record import Failure, Job
 from edgewise.record.run import Cause
+from edgewise.run.language_models import longest_context
 from edgewise.run.metering import KINDS, MeterThread, check_metered, collect, slowest_rate
 from edgewise.run.meters.base import Meter
 from edgewise.run.protocol import MAX_TOLD, MAX_TOLD_BYTES, PROTOCOL, Mode, ProtocolError, decode, encode
@@ -245,6 +246,7 @@ class HostProtocol:
             mode=request.mode,
             session=request.index,
             memory_limit=job.target.memory_limit_bytes,
+            longest_context=longest_context(job.model) if job.workload.scenario.kind == "generate" else None,
         )
 
     def _renew(self) -> None:
@@ -450,7 +452,7 @@ class HostProtocol:
 
     def _failed(self, message: Mapping[str, Any]) -> Failure:
         cause: Cause = message["cause"] if message["cause"] in get_args(Cause) else "EngineError"
-        advice = ADVICE.get(cause, "")
+        advice = str(message.get("advice") or ADVICE.get(cause, ""))[:MAX_WORDS]
         words = str(message["message"])[:MAX_WORDS]
         if cause == "EngineError" and means_disk_full(words):
             here = self.result.link is None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, BadModel
+from edgewise.model.identity import format_of
 from edgewise.model.readers.gguf import GgufHeader, GgufReader, read_header
 from edgewise.model.readers.onnx_genai import GenAiConfig, OnnxGenAiReader, read_config
 from edgewise.model.readers.openvino_genai import OpenVinoGenAiReader, OvGenAiFolder, read_folder
@@ -23,23 +25,55 @@ def generates(runtime: Runtime, form: str) -> bool:
     return isinstance(runtime, RunsLanguageModels) and form in runtime.language_formats
 
 
-def header_of(model: ModelRef) -> GgufHeader | GenAiConfig | OvGenAiFolder | None:
+Header = GgufHeader | GenAiConfig | OvGenAiFolder
+
+
+def header_of(model: ModelRef) -> Header | None:
     """Return the header of a language model, or what the files in its folder tell; None for other formats.
 
     Raises `BadModel`.
     """
-    if model.format == OpenVinoGenAiReader.format:
-        return read_folder(Path(model.path))
-    if model.format == OnnxGenAiReader.format:
-        return read_config(Path(model.path))
-    return read_header(Path(model.path)) if model.format == GgufReader.format else None
+    return read_language_header(Path(model.path), model.format)
 
 
-def check_language_model(model: ModelRef, scenario: Scenario, target: TargetSpec) -> None:
+def read_language_header(file: Path, form: str) -> Header | None:
+    """Return what `header_of` does, for the file of a model of the format `form`."""
+    if form == OpenVinoGenAiReader.format:
+        return read_folder(file)
+    if form == OnnxGenAiReader.format:
+        return read_config(file)
+    return read_header(file) if form == GgufReader.format else None
+
+
+def longest_context(model: ModelRef) -> int | None:
+    """Return the tokens that a language model takes at most; None where its file does not say. Raises `BadModel`."""
+    header = header_of(model)
+    return None if header is None else header.context_length
+
+
+def check_room(path: str | os.PathLike[str], target: TargetSpec) -> None:
+    """Refuse a language model whose weights do not fit into the memory, from its header.
+
+    Nothing else is read: the hash of such a file takes minutes.
+
+    Raises `BadInput`, and `BadModel` for what is no model.
+    """
+    form, file = format_of(path)
+    header = read_language_header(file, form)
+    room = target.memory_limit_bytes or (available_memory() if target.device == LOCAL else None)
+    if header is not None and room is not None and header.weight_bytes > room:
+        raise BadInput(
+            f"the weights of {file.name} are {format_bytes(header.weight_bytes)}, and {format_limit(room)} of memory "
+            "are available",
+            advice="stop other programs, raise ⟦memory_limit⟧ if it is set, or take a smaller quantisation",
+        )
+
+
+def check_language_model(model: ModelRef, scenario: Scenario) -> None:
     """Refuse what can't work, from the header alone: nothing is loaded.
 
     Raises:
-        BadInput: another scenario than generate, more tokens than the model's context, more memory than there is.
+        BadInput: another scenario than generate, more tokens than the model's context.
         BadModel: it has no tokenizer.
     """
     header = header_of(model)
@@ -61,13 +95,6 @@ def check_language_model(model: ModelRef, scenario: Scenario, target: TargetSpec
             f"depth {scenario.depth or 0} + prompt {scenario.prompt_tokens or 0} + {scenario.new_tokens} new tokens "
             f"are {asked} tokens; {model.name} has a context of {longest}",
             advice="lower ⟦depth⟧, ⟦prompt_tokens⟧ or ⟦new_tokens⟧",
-        )
-    room = target.memory_limit_bytes or (available_memory() if target.device == LOCAL else None)
-    if room is not None and header.weight_bytes > room:
-        raise BadInput(
-            f"the weights of {model.name} are {format_bytes(header.weight_bytes)}, and {format_limit(room)} of memory "
-            "are available",
-            advice="stop other programs, raise ⟦memory_limit⟧ if it is set, or take a smaller quantisation",
         )
 
 

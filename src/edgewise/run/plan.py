@@ -28,7 +28,7 @@ from edgewise.run.facts import (
     find_engine,
     require_workers,
 )
-from edgewise.run.language_models import check_language_model, generates
+from edgewise.run.language_models import check_language_model, check_room, generates
 from edgewise.run.limits import check_settings
 from edgewise.runtime.base import (
     ExplainsProviders,
@@ -207,6 +207,8 @@ def make_plan(
     open_batches: list[str] = []
     taken: dict[str, Collection[str]] = {}
     for path, signature in product(paths, axes.signatures or ("",)):
+        if scenario.kind == "generate" and not isinstance(path, NetworkFile):
+            check_room(path, target)
         model, wanted = open_model(path, signature), axes
         own_data = path.input_data if isinstance(path, NetworkFile) else _own_inputs(model)
         if isinstance(path, NetworkFile):
@@ -216,7 +218,7 @@ def make_plan(
             shapes = {name: shape for name, shape in axes.shapes.items() if name in known}
             wanted = replace(axes, runtimes=path.runtimes, shapes=shapes)
         _check_place(model, target)
-        scenarios = _scenarios(scenario, axes, model, target)
+        scenarios = _scenarios(scenario, axes, model)
         wanted = _generating(model, wanted, registry) if scenario.kind == "generate" else wanted
         file = "" if isinstance(path, NetworkFile) else os.fspath(path)
         choices = list(_choose_engines(model, wanted, registry, skipped, target, file=file, with_tools=with_tools))
@@ -273,12 +275,12 @@ def make_plan(
     )
 
 
-def _scenarios(scenario: Scenario, axes: Axes, model: Model, target: TargetSpec) -> list[Scenario]:
+def _scenarios(scenario: Scenario, axes: Axes, model: Model) -> list[Scenario]:
     """`scenario` with each length of a prompt at each depth. Raises as `check_language_model`."""
     prompts, depths = axes.prompt_tokens or (scenario.prompt_tokens,), axes.depths or (scenario.depth,)
     found = [replace(scenario, prompt_tokens=each, depth=depth) for depth, each in product(depths, prompts)]
     for each in found:
-        check_language_model(model.ref, each, target)
+        check_language_model(model.ref, each)
     return found
 
 

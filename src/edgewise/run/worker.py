@@ -622,7 +622,8 @@ def _fail(channel: Channel, worker: Worker, error: BaseException) -> None:
     cause, message = explain(error)
     trace = "".join(traceback.format_exception(error))[-4000:]
     with suppress(OSError):
-        channel.send("failed", cause=cause, message=message, phase=worker.phase_name, trace=trace)
+        advice = getattr(error, "advice", "")
+        channel.send("failed", cause=cause, message=message, advice=advice, phase=worker.phase_name, trace=trace)
 
 
 if __name__ == "__main__":
