@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,18 @@ def warm_workers(request: pytest.FixtureRequest, nursery: warm_start.Nursery) ->
         return
     with warm_start.installed(nursery):
         yield
+
+
+@pytest.fixture
+def short_races(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Races of searches have one round, after which most verdicts are open: deciding takes a busy machine minutes.
+
+    For tests of what a search makes and judges. Races to the end: ``tests/unit/test_optimizing_race.py`` by a script,
+    ``tests/engine/test_optimize_digits.py`` with real engines.
+    """
+    from edgewise.comparing.trial import TrialSettings
+
+    monkeypatch.setattr("edgewise.optimizing.race.TrialSettings", partial(TrialSettings, rounds=1))
 
 
 @pytest.fixture(scope="session")
