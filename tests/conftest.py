@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -62,6 +63,16 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
     with collector.path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         return (yield)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files without long tests where only these are asked for: importing all files takes a minute.
+
+    All of ``tests/process`` counts as long (its conftest).
+    """
+    if config.option.markexpr != "long" or collection_path.suffix != ".py" or collection_path.parent.name == "process":
+        return None
+    return None if re.search(rb"\bmark\.long\b|\bLONG\b", collection_path.read_bytes()) else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
