@@ -18,6 +18,7 @@ class FakeBoard:
     Attributes:
         port: path of the pseudo-terminal.
         commands: all commands so far.
+        answers: how many commands were answered; the host can read all of these answers.
         loaded: the bytes of the input buffer.
         override: a command → the raw bytes to send instead of the answer; None answers as usual.
     """
@@ -28,6 +29,7 @@ class FakeBoard:
     ) -> None:  # fmt: skip
         self.latency_us, self.results, self.model, self.override = latency_us, results, model, override
         self.commands: list[str] = []
+        self.answers = 0
         self.loaded = b""
         self.timer = 1000.0
         self._expected = 0
@@ -61,6 +63,7 @@ class FakeBoard:
                     if answer == b"unplug":
                         return
                     self._write(self._answer(self.commands[-1]) if answer is None else answer)
+                    self.answers += 1
         finally:
             os.close(self._slave)
             os.close(self._master)

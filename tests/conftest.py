@@ -5,12 +5,14 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,16 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
     with collector.path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         return (yield)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files without long tests where only these are asked for: importing all files takes a minute.
+
+    All of ``tests/process`` counts as long (its conftest).
+    """
+    if config.option.markexpr != "long" or collection_path.suffix != ".py" or collection_path.parent.name == "process":
+        return None
+    return None if re.search(rb"\bmark\.long\b|\bLONG\b", collection_path.read_bytes()) else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -131,6 +143,18 @@ def warm_workers(request: pytest.FixtureRequest, nursery: warm_start.Nursery) ->
         return
     with warm_start.installed(nursery):
         yield
+
+
+@pytest.fixture
+def short_races(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Races of searches have one round, after which most verdicts are open: deciding takes a busy machine minutes.
+
+    For tests of what a search makes and judges. Races to the end: ``tests/unit/test_optimizing_race.py`` by a script,
+    ``tests/engine/test_optimize_digits.py`` with real engines.
+    """
+    from edgewise.comparing.trial import TrialSettings
+
+    monkeypatch.setattr("edgewise.optimizing.race.TrialSettings", partial(TrialSettings, rounds=1))
 
 
 @pytest.fixture(scope="session")

@@ -49,7 +49,12 @@ IMPORTED = (
     "edgewise.verbs.context", "edgewise.verbs.reading", "edgewise.store", "inspect",
     "json", "runpy", "email.message",
     "argparse", "numpy.ma", "packaging.version", "xml.dom.minidom",  # what OpenVINO imports of others
+    *os.environ.get("EDGEWISE_TEST_WARM", "").split(),
 )  # fmt: skip
+"""What the nursery has imported. .ci/run adds PyTorch where most workers import it, which takes 3 s: by itself it starts no
+threads (Keras does)."""
+READ_AT_IMPORT = ("OMP_", "KMP_", "MKL_", "KERAS_")
+"""Variables that such additions read when they are imported."""
 _MESSAGE = 2**17
 _SET_SUBREAPER = 36
 _execute = subprocess.Popen._execute_child  # type: ignore[attr-defined]
@@ -173,7 +178,8 @@ def _settings(environment: Any) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if (name.startswith(("PYTHON", "LC_")) or name == "LANG") and name not in ("PYTHONPATH", "PYTHONWARNINGS")
+        if ((name.startswith(("PYTHON", "LC_")) or name == "LANG") and name not in ("PYTHONPATH", "PYTHONWARNINGS"))
+        or ("EDGEWISE_TEST_WARM" in os.environ and name.startswith(READ_AT_IMPORT))
     }
 
 

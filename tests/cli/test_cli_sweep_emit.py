@@ -240,6 +240,7 @@ def test_a_scheduler_removes_only_what_was_written_for_it(place, capsys):
     assert not models() and (folder / "kubernetes.yaml").read_text() == "mine: true\n"
 
 
+@pytest.mark.long
 def test_more_cells_than_an_array_of_slurm_holds_are_carried_out_by_turns(place, capsys, monkeypatch):
     monkeypatch.setattr(emit, "MOST_TASKS", 2)
     write(threads=["1", "2"], models=["nets/*.fake"])
@@ -254,6 +255,7 @@ def test_more_cells_than_an_array_of_slurm_holds_are_carried_out_by_turns(place,
     assert "1 of 4 cells to carry out" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_task_of_slurm_goes_on_after_a_cell_that_failed_and_ends_as_failed(place, capsys, monkeypatch):
     monkeypatch.setattr(emit, "MOST_TASKS", 1)
     write_fake_model("nets/fast.fake", behaviour={"at": "load", "do": "raise"})
@@ -265,6 +267,7 @@ def test_a_task_of_slurm_goes_on_after_a_cell_that_failed_and_ends_as_failed(pla
     assert sorted(one["status"] for one in outcomes) == ["done", "failed"]
 
 
+@pytest.mark.long
 def test_a_job_of_kubernetes_works_in_the_mounted_folder(place, capsys):
     advice = emitted("kubernetes", capsys=capsys)
     first = next(yaml.safe_load_all(Path("suite-results/kubernetes.yaml").read_text()))["spec"]["template"]["spec"]

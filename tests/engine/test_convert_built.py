@@ -129,7 +129,7 @@ def test_an_export_is_read_again_and_converted(place: Path, capsys):
     assert code == ExitCode.BAD_INPUT and "cut.pt2" in errors
 
 
-def test_a_program_of_an_archive_is_converted_and_optimised(place: Path, capsys):
+def test_a_program_of_an_archive_is_converted_and_optimised(place: Path, capsys, short_races):
     torch = pytest.importorskip("torch")
     from torch.export.pt2_archive._package import package_pt2
 
@@ -152,7 +152,7 @@ def test_a_program_of_an_archive_is_converted_and_optimised(place: Path, capsys)
     assert [each.shape for each in open_model(made).signature.outputs] == [(1, 7)]
 
 
-def test_an_exported_program_is_optimised(place: Path, capsys):
+def test_an_exported_program_is_optimised(place: Path, capsys, short_races):
     torch = pytest.importorskip("torch")
     torch.export.save(torch.export.export(torch.nn.Linear(4, 3).eval(), (torch.zeros(1, 4),)), "m.pt2")
     assert run(["optimize", "m.pt2", "--passes", "onnx-simplify", "--json", "-q"]) == ExitCode.DONE

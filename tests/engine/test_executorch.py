@@ -246,7 +246,7 @@ def test_dynamic_int8_has_int8_weights_of_linear_layers(apply):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["module", "file"])
-def test_a_search_for_executorch_compares_float_with_int8(form, tmp_path):
+def test_a_search_for_executorch_compares_float_with_int8(form, tmp_path, short_races):
     model = f"{Path(__file__).parents[2] / 'examples' / 'digits' / 'model.py'}:make_model"
     if form == "file":
         assert edgewise(["convert", model, "-o", str(tmp_path / "net.pt2")]) == 0

@@ -18,7 +18,7 @@ from gguf_files import LLAMA, gguf, smollm2
 from llama_oracle import log_probabilities
 
 genai = pytest.importorskip("openvino_genai")
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]  # loading it, and the same in numpy
 
 PROMPT = "The capital of France is"
 
@@ -118,7 +118,6 @@ def test_what_follows_changes_no_probability(plain):
     assert np.array(plain.log_probabilities(tokens)[:199]) == pytest.approx(np.array(part), abs=1e-2)
 
 
-@pytest.mark.long  # the file is read three times
 def test_text_is_made_after_probabilities_as_before(plain):
     tokens = plain.encode(PROMPT)
     before = made(plain, tokens, 4)

@@ -195,7 +195,7 @@ def test_optimize_starts_from_the_module_as_it_is(capfd, tmp_path):
     assert document["best_export"] == "export @ onnxruntime"
 
 
-def test_without_an_engine_for_the_module_the_export_is_the_original(capfd):
+def test_without_an_engine_for_the_module_the_export_is_the_original(capfd, short_races):
     words = ["--passes", "onnx-simplify", "-r", "onnxruntime", "--time-budget", "10min", "--no-store", "--json", "-q"]
     capfd.readouterr()
     assert run(["optimize", "nets.py:training", *words]) == 0

@@ -256,7 +256,7 @@ def test_a_conversion_is_of_the_chosen_signature(tmp_path, monkeypatch, name, in
     assert shapes == [(1, SIZES[name][0])]
 
 
-def test_a_variant_is_of_the_chosen_signature(tmp_path):
+def test_a_variant_is_of_the_chosen_signature(tmp_path, short_races):
     source = write_codec(tmp_path / "codec.tflite", int8=False)
     found = edgewise.optimize(
         source, signature="decode", output=tmp_path / "made", passes=["litert-dynamic"], runtimes=["litert"], aim="size",

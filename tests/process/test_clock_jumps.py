@@ -9,6 +9,7 @@ import pytest
 
 from edgewise import data
 from edgewise.cli.main import run as edgewise_command
+from edgewise.clock import MachineClock, timed_by
 from edgewise.device import target
 from edgewise.device.link import ClockOffset, Link
 from edgewise.record import Scenario, Stopping, TargetSpec
@@ -31,11 +32,29 @@ just started."""
 UNTIMED = {"model_size", "macs", "ops", "parameters", "parameters_size", "depth", "memory_activations"}
 
 
+class HostClock(MachineClock):
+    """The host's clock, which may skip what the host waits for next."""
+
+    ahead_s, skips = 0.0, False
+
+    def now(self):
+        return super().now() + self.ahead_s
+
+    def wait(self, descriptors, event, seconds, *, alarm):
+        if not self.skips:
+            return super().wait(descriptors, event, seconds, alarm=alarm)
+        self.skips, self.ahead_s = False, self.ahead_s + seconds
+        return set()
+
+    def skip(self):
+        self.skips = True
+
+
 @pytest.fixture
 def far(far_device, monkeypatch):  # noqa: F811
     """A function that makes the far target, whose clocks jump once a worker is in a phase of a session."""
 
-    def make(phase="steady", *, session=0, **jump):
+    def make(phase="steady", *, session=0, then=None, **jump):
         far_device(clock_offset_s=AHEAD_S)
         there, begun = target.find_target("far"), []
         understand = HostProtocol._understand
@@ -46,6 +65,8 @@ def far(far_device, monkeypatch):  # noqa: F811
                 begun.append(phase)
                 if len(begun) == session + 1:
                     there.transport.jump(**jump)
+                    if then is not None:
+                        then()
 
         monkeypatch.setattr(HostProtocol, "_understand", watch)
 
@@ -73,11 +94,12 @@ def bench(*, scenario=None, **stopping):
     ],
 )
 def test_a_monotonic_clock_that_jumps_fails_the_session(far, seconds, monkeypatch):
-    offsets, measure = [], Link.measure_clock
+    offsets, measure, clock = [], Link.measure_clock, HostClock()
     monkeypatch.setattr(Link, "measure_clock", lambda self: offsets.append(measure(self)) or offsets[-1])
-    far(monotonic_s=seconds)
-    # A loop that waits for a clock that went back is ended by the host.
-    run = bench(timeout_s=60.0)
+    # A loop that waits for a clock that went back is ended by the host, whose deadline comes at once.
+    far(then=clock.skip if seconds < 0 else None, monotonic_s=seconds)
+    with timed_by(clock):
+        run = bench(timeout_s=60.0)
     assert run.status == "failed" and run.failure.cause == "ClockJumped", run.failure
     told = float(run.failure.message.partition("apart by ")[2].partition(" s")[0])
     # How exact that is depends on the link, whose answers a busy machine delays: each offset states it.

@@ -30,7 +30,7 @@ OPTIMIZE = ["optimize", "model.onnx", "-r", "onnxruntime", "--passes", "ort-dyna
 
 
 @pytest.mark.engine
-def test_a_search_in_a_lab_leaves_the_files_that_one_machine_makes(place, lab, capsys):
+def test_a_search_in_a_lab_leaves_the_files_that_one_machine_makes(place, lab, capsys, short_races):
     pytest.importorskip("onnxruntime", reason="needs onnxruntime: nothing was optimised")
     assert run(["example"]) == 0
     assert run([*OPTIMIZE, "-o", "alone", "--store", "alone.db"]) == 0
@@ -55,7 +55,7 @@ def test_a_search_in_a_lab_leaves_the_files_that_one_machine_makes(place, lab, c
 
 
 @pytest.mark.engine
-def test_variants_are_made_without_a_device_and_found_wherever_their_folder_is(place, monkeypatch):
+def test_variants_are_made_without_a_device_and_found_wherever_their_folder_is(place, monkeypatch, short_races):
     pytest.importorskip("onnxruntime", reason="needs onnxruntime: nothing was optimised")
     assert run(["example"]) == 0
     fields = {"model": "model.onnx", "runtimes": ["onnxruntime"], "passes": ["ort-dynamic"], "time_budget": 120.0}

@@ -335,9 +335,9 @@ def test_a_silent_board(capsys, clock):
     assert "no answer to 'name' within 600 s" in found and "9600 baud" in found
 
 
-def test_garbage_of_a_wrong_speed(capsys, monkeypatch):
-    monkeypatch.setattr(board_module, "GREET_S", 8.0)  # real time: it has to end, on any machine
+def test_garbage_of_a_wrong_speed(capsys, clock):
     with fake_board(override=lambda command: b"\xf8\x00\xfe\x9c\x80\n\xe0") as board:
+        clock.silent_when = lambda: board.answers > 0
         found = refused(capsys, "bench", MODEL, "-d", f"serial://{board.port}")
     assert "that are not MLPerf Tiny's protocol" in found and "it was 115200 baud" in found
 
@@ -371,21 +371,24 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[pytest.mark.long] * (kind == "partial")) for kind in ANSWERS]
-)
-def test_a_board_that_fails_in_the_second_session_keeps_the_first(capsys, kind):
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_a_board_that_fails_in_the_second_session_keeps_the_first(capsys, monkeypatch, request, kind):
     answer, message, cause = ANSWERS[kind]
-    patience = ["--timeout", "60s"] if kind == "partial" else []  # which passes: the board says no more
-    windows = []
+    windows, said = [], []
+    if kind == "partial":  # the board says no more: the time until the host gives up is scripted
+        request.getfixturevalue("clock").silent_when = lambda: bool(said) and board.answers > said[0]
+        monkeypatch.setattr(board_module, "QUIET_S", 0.0)
     with fake_board(latency_us=2000, results=[0.1] * CLASSES) as board:
 
         def override(command):
             windows.extend([command] if command == "infer 500 0" else [])
-            return answer if len(windows) == 3 and command == "infer 500 0" else None
+            if len(windows) == 3 and command == "infer 500 0":
+                said.append(board.answers)
+                return answer
+            return None
 
         board.override = override
-        run, rows = bench(capsys, board, "--sessions", "2", *patience, code=4)
+        run, rows = bench(capsys, board, "--sessions", "2", code=4)
     assert run["status"] == "failed" and message in run["failure"]["message"], run["failure"]
     assert run["failure"]["cause"] == cause and run["failure"]["advice"]
     assert rows["latency"]["samples"] == pytest.approx([2e-3, 2e-3])  # of the session before

@@ -474,17 +474,6 @@ def test_100_random_cuts_hang_no_command_and_lose_no_finished_run(board, tmp_pat
     assert not left
 
 
-def test_optimize_measures_its_variants_there(board, capsys, tmp_path):
-    words = (
-        "optimize", MODEL, "--data", data.path("digits_test.npz"), "--task", "classification", "--limit", "40", "-d", "board",
-        "--passes", "ort-static:float-stem", "-r", "onnxruntime", "--time-budget", "600s", "-o", tmp_path / "out",
-        "--no-sensitivity",
-    )  # fmt: skip
-    found = command(capsys, *words)
-    assert any(each["stage"] == "raced" for each in found["variants"]), found["variants"]
-    assert 0 < found["baseline"]["metrics"]["latency"]["value"] < 1800
-
-
 @pytest.fixture
 def namespace():
     """A network namespace with a link of its own to this machine; removed afterwards."""

@@ -1,4 +1,4 @@
-"""Imports point one way, and heavy ones happen inside functions."""
+"""Heavy imports happen inside functions. That imports point one way is a contract of ``lint-imports``, in ``just lint``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import pytest
 import edgewise
 from patience import LIMIT_S
 
-ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "edgewise"
+SOURCE = Path(__file__).parents[2] / "src" / "edgewise"
 ENGINES = {"ai_edge_litert", "onnxruntime", "openvino", "tensorflow", "torch", "vl_convert"}
 SENT_TO_DEVICES = ["edgewise.run.worker", "edgewise.run.protocol", "edgewise.run.timing", "edgewise.runtime.base"]
 NOT_ON_DEVICES = {"click", "jinja2", "onnx", "psutil", "pydantic", "rich", "sqlalchemy", "tflite", *ENGINES}
@@ -51,14 +50,6 @@ def test_engines_are_imported_inside_functions():
     files = sorted(SOURCE.rglob("*.py"))
     found = {str(path.relative_to(SOURCE)): set(imports_on_load(path)) & ENGINES for path in files}
     assert len(files) > 500 and {name: engines for name, engines in found.items() if engines} == {}
-
-
-def test_layers_are_kept():
-    pytest.importorskip("importlinter")
-    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()", "--no-cache"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
-    assert "0 broken" in done.stdout
 
 
 @pytest.mark.parametrize("module", SENT_TO_DEVICES)

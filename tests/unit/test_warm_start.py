@@ -65,3 +65,8 @@ def test_workers_of_a_run_are_forked(tmp_path, monkeypatch, nursery):
     monkeypatch.setattr(nursery, "start", lambda *args, **words: started.append(start(*args, **words)) or started[-1])
     (run,) = edgewise.bench(write_fake_model(tmp_path / "a.fake"), runtimes=["fake"], sessions=2, iterations=5)
     assert run.status == "done" and len(started) == 2 and not any(map(psutil.pid_exists, started))
+
+
+def test_what_an_added_package_reads_when_it_is_imported_starts_one(start, monkeypatch):
+    monkeypatch.setenv("EDGEWISE_TEST_WARM", "json")
+    assert start("x", OMP_NUM_THREADS="1").communicate(b"", timeout=LIMIT_S)[1] == b"False\n"
