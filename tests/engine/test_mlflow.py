@@ -56,7 +56,14 @@ def _names(metric):
     return (metric, f"{metric}_low", f"{metric}_high")
 
 
-def test_a_run_ends_when_it_was_measured_and_nothing_is_printed(place, capfd):
+def test_a_run_ends_when_it_was_measured_and_the_clients_links_are_not_printed(place, capfd, monkeypatch):
+    terminate = mlflow.MlflowClient.set_terminated
+
+    def end(client, *words, **more):
+        print("View run at: http://…")  # as it does for a server
+        terminate(client, *words, **more)
+
+    monkeypatch.setattr(mlflow.MlflowClient, "set_terminated", end)
     began = made_run(0).created_at
     timed = SessionRecord(index=0, started_at=began, pid=1, phases={"load": 1.5, "steady": 3.0})
     assert log_runs([replace(made_run(0), sessions=(timed,)), made_run(1)], place) == (2, 0)
