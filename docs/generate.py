@@ -61,7 +61,9 @@ def list_for_agents() -> str:
     """``llms.txt``: the pages with a line each, as the first page lists them."""
     index = (FOLDER / "index.md").read_text(encoding="utf-8")
     rows = re.findall(r"^- \[\]\((.+\.md)\): (.+)$", index, re.MULTILINE)
-    titles = {page: (FOLDER / page).read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for page, _ in rows}
+    # Generated pages begin with a comment.
+    texts = {page: (FOLDER / page).read_text(encoding="utf-8").removeprefix(NOTE) for page, _ in rows}
+    titles = {page: text.lstrip().partition("\n")[0].removeprefix("# ") for page, text in texts.items()}
     lines = [f"- [{titles[page]}](docs/{page}): {what}" for page, what in rows]
     first = (
         "# edgewise\n\n> Measures and improves neural networks at the edge: one command line, library and local page."

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from edgewise.errors import BadInput
+from edgewise.record import SessionRecord
 from edgewise.store.mlflow_runs import log_runs
 from made_runs import made_run
 from sample_runs import failed_run, run_id
@@ -51,6 +54,23 @@ def test_a_run_has_its_settings_its_values_and_their_intervals(place):
 
 def _names(metric):
     return (metric, f"{metric}_low", f"{metric}_high")
+
+
+def test_a_run_ends_when_it_was_measured_and_the_clients_links_are_not_printed(place, capfd, monkeypatch):
+    terminate = mlflow.MlflowClient.set_terminated
+
+    def end(client, *words, **more):
+        print("View run at: http://…")  # as it does for a server
+        terminate(client, *words, **more)
+
+    monkeypatch.setattr(mlflow.MlflowClient, "set_terminated", end)
+    began = made_run(0).created_at
+    timed = SessionRecord(index=0, started_at=began, pid=1, phases={"load": 1.5, "steady": 3.0})
+    assert log_runs([replace(made_run(0), sessions=(timed,)), made_run(1)], place) == (2, 0)
+    assert capfd.readouterr().out == ""
+    found = {identity: (one.info.start_time, one.info.end_time) for identity, one in _logged(place).items()}
+    assert found[run_id(0)] == (1767225600000, 1767225604500)
+    assert found[run_id(1)][0] == found[run_id(1)][1]  # no process was timed
 
 
 def test_a_run_is_logged_once(place):

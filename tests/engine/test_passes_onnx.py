@@ -135,6 +135,27 @@ def test_static_quantisation_takes_everything_but_the_stem(digits, tmp_path):
     assert set(plain.versions) == {"onnxruntime", "onnx"}
 
 
+def test_an_average_has_the_scale_of_its_own_range(digits, tmp_path):
+    facts, samples = digits
+    made = apply("ort-static", facts, tmp_path / "made", samples=samples, settings={"method": "minmax"})
+    model = onnx.load(str(made.model))
+    numbers = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+    takers = {node.input[0]: node for node in model.graph.node}
+    makers = {output: node for node in model.graph.node for output in node.output}
+    pool = next(node for node in model.graph.node if node.op_type == "AveragePool")
+    before, after = makers[pool.input[0]], takers[pool.output[0]]
+    assert (before.op_type, after.op_type) == ("DequantizeLinear", "QuantizeLinear")
+    # The largest average of the 48 samples is the highest of the 256 levels.
+    whole = onnx.load(str(facts.path))
+    known = next(node.output[0] for node in whole.graph.node if node.op_type == "AveragePool")
+    whole.graph.output.append(onnx.helper.make_tensor_value_info(known, onnx.TensorProto.FLOAT, None))
+    onnx.save(whole, tmp_path / "averages.onnx")
+    with np.load(samples) as kept:
+        averages = infer(tmp_path / "averages.onnx", [kept["input_0"]])[1]
+    assert numbers[after.input[1]] == pytest.approx(averages.max() / 255, rel=1e-5)
+    assert numbers[before.input[1]] > 1.5 * numbers[after.input[1]]
+
+
 def test_layers_to_keep_stay_float_and_the_only_ones_to_change_change_alone(digits, test_images, tmp_path):
     facts, samples = digits
     settings = {"float_stem": False}

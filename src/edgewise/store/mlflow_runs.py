@@ -8,6 +8,7 @@ from typing import Any
 
 from edgewise.errors import BadInput, Unavailable
 from edgewise.record import Run
+from edgewise.silence import silenced
 from edgewise.store.codec import parse_time
 from edgewise.store.series import SETTING
 from edgewise.store.tables import row_of
@@ -57,6 +58,12 @@ def _experiment(client: Any, name: str) -> str:
     return str(known.experiment_id if known is not None else client.create_experiment(name))
 
 
+def _ended_ms(run: Run) -> int:
+    """When its last process ended, ms since 1970; where no process was timed, when the run began."""
+    ends = [parse_time(one.started_at).timestamp() + sum(one.phases.values()) for one in run.sessions]
+    return int(max([parse_time(run.created_at).timestamp(), *ends]) * 1000)
+
+
 def _log(client: Any, experiment: str, run: Run) -> None:
     """Log one run. It is ended as failed where edgewise's failed; such a run has no metrics."""
     from mlflow.entities import Metric, Param
@@ -83,5 +90,8 @@ def _log(client: Any, experiment: str, run: Run) -> None:
         metrics=[Metric(name, float(value), began, 0) for name, value in numbers],
         params=[Param(name, str(value)) for name, value in settings.items() if value is not None],
     )
-    client.set_terminated(made.info.run_id, status="FINISHED" if run.status == "done" else "FAILED")
+    with silenced():  # the client prints two links for each run
+        client.set_terminated(
+            made.info.run_id, status="FINISHED" if run.status == "done" else "FAILED", end_time=_ended_ms(run)
+        )
     client.set_tag(made.info.run_id, _ID, run.id)  # last: what was interrupted is logged again

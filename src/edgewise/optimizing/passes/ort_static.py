@@ -114,11 +114,11 @@ def _quantize(
     prepared: Prepared, ranges: Any, settings: StaticSettings, *, excluded: Sequence[str], only: Sequence[str]
 ) -> Any:
     """Return the quantised ``onnx.ModelProto``."""
-    from onnxruntime.quantization import QDQQuantizer, QuantType
+    from onnxruntime.quantization import QuantType
     from onnxruntime.quantization.quant_utils import load_model_with_shape_infer
 
     types = {"uint8": QuantType.QUInt8, "int8": QuantType.QInt8}
-    quantizer = QDQQuantizer(
+    quantizer = _quantizer_of_averages()(
         load_model_with_shape_infer(prepared.path),
         settings.per_channel,
         settings.reduce_range,
@@ -132,6 +132,24 @@ def _quantize(
     )
     quantizer.quantize_model()
     return sort_nodes(quantizer.model.model)
+
+
+def _quantizer_of_averages() -> type[Any]:
+    """Return onnxruntime's quantiser, but an average gets the scale of its own range.
+
+    The original gives it that of what is averaged. Averages of many positions take a small part of that range, so that
+    few of the 256 levels are left for what the last layer of most classifiers sees.
+    """
+    from onnxruntime.quantization import QDQQuantizer
+
+    class Quantizer(QDQQuantizer):  # type: ignore[misc]
+        def quantize_output_same_as_input(self, output: str, given: str, node: str) -> None:
+            if self.model.output_name_to_node()[output].op_type == "AveragePool":
+                self.quantize_activation_tensor(output)
+            else:
+                super().quantize_output_same_as_input(output, given, node)
+
+    return Quantizer
 
 
 def _has_weights(graph: Graph) -> bool:
