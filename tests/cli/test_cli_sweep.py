@@ -104,7 +104,7 @@ def runs() -> int:
 def test_every_cell_is_measured_once_and_the_table_marks_the_best(capsys):
     assert run(["sweep", write(limits={"latency": "2ms"}), "-q"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("Latency: best for ")
+    assert out.startswith("Latency: open for ")
     assert out.index("\n4 of 4 cells are finished\n") < out.index("★")
     assert "2 of 4 values are beyond 2.00 ms" in out
     lines = {line.split()[0]: line for line in out.splitlines() if line.startswith("nets/")}
@@ -209,7 +209,7 @@ def test_places_that_may_be_the_best_are_measured_in_turns_once(turns, capsys):
 def test_of_places_that_turns_cant_tell_apart_the_reason_of_reports_decides(capsys):
     assert run(["sweep", write(models=["nets/fast.fake"]), "-q"]) == 0
     assert " ".join(capsys.readouterr().out.split()).startswith(
-        "Latency: best for nets/fast.fake: fake, 1 thread, 1.00 ms (fewest threads; fake 2T can't be told apart from it "
+        "Latency: open for nets/fast.fake: fake, 1 thread, 1.00 ms (fewest threads; fake 2T can't be told apart from it "
         "in turns) 2 of 2 cells are finished "
     )
 
@@ -219,8 +219,8 @@ def test_turns_that_are_interrupted_keep_everything_and_are_taken_next_time(turn
     turns.raises, turns.at = KeyboardInterrupt(), 1
     assert run(["sweep", suite, "-q"]) == ExitCode.INTERRUPTED
     assert " ".join(capsys.readouterr().out.split()).startswith(
-        "4 of 4 cells are finished; so far: Latency: best for all 2 models: fake, 1 thread (can't be told from other "
-        "places for any of them); not measured in turns for nets/slow.fake: edgewise sweep suite.yaml decides "
+        "4 of 4 cells are finished; so far: Latency: open for all 2 models: fake, 1 thread can't be told from other "
+        "places; not measured in turns for nets/slow.fake: edgewise sweep suite.yaml decides "
     )
     assert statuses() == ["done"] * 4 and [names[0] for names in turns.asked] == ["fast.fake 1"]
     turns.raises = None
@@ -241,7 +241,7 @@ def test_of_what_takes_no_turns_here_the_command_that_decides_is_said():
     found = work.sweep(SweepRequest(suite="suite.yaml"), Context())
     alone = replace(found, verb="evaluate", held=[replace(one, in_turns=()) for one in found.held])
     first = (
-        "Latency: best for nets/fast.fake: fake, 1 thread, 1.00 ms (fewest threads; fake 2T can't be told apart from it)"
+        "Latency: open for nets/fast.fake: fake, 1 thread, 1.00 ms (fewest threads; fake 2T can't be told apart from it)"
         "; not measured in turns: "
     )
     command = (
@@ -280,7 +280,7 @@ def test_a_value_that_looks_better_than_what_turns_prove_is_said(turns):
     even = {"verdict": "inconclusive", "ratio": 1.0, "low": 0.99, "high": 1.01}
     open_ = [replace(one, in_turns=(replace(one.in_turns[0], **even),)) for one in found.held]
     assert replace(found, held=open_).describe().answer[0] == (
-        "Latency: best for nets/fast.fake: fake, 1 thread, 900 µs, grade D (fewest threads; fake 2T can't be told apart "
+        "Latency: open for nets/fast.fake: fake, 1 thread, 900 µs, grade D (fewest threads; fake 2T can't be told apart "
         "from it in turns)"
     )
 
@@ -290,7 +290,7 @@ def test_a_place_whose_interval_in_turns_leaves_1_out_is_probably_faster(turns):
     suite = write(models=["nets/fast.fake"], order="listed")
     answer = work.sweep(SweepRequest(suite=suite), Context()).describe().answer[0]
     assert answer == (
-        "Latency: best for nets/fast.fake: fake, 1 thread, 1.00 ms (fewest threads; fake 2T is probably faster in turns, "
+        "Latency: open for nets/fast.fake: fake, 1 thread, 1.00 ms (fewest threads; fake 2T is probably faster in turns, "
         "which is not proven)"
     )
 
@@ -524,8 +524,8 @@ def test_several_places_in_a_sentence_have_no_commas_of_their_own():
 
     found = places_of(["1", "2"], ["litert", "openvino"], value).describe()
     assert found.answer[0] == (
-        "Latency: best for nets/fast.fake: litert, 1 thread, 100 µs (by its value alone; openvino 1T, litert 2T and "
-        "openvino 2T can't be told apart from it); best for nets/slow.fake: openvino, 1 thread, 99.1 µs (by its value "
+        "Latency: open for nets/fast.fake: litert, 1 thread, 100 µs (by its value alone; openvino 1T, litert 2T and "
+        "openvino 2T can't be told apart from it); open for nets/slow.fake: openvino, 1 thread, 99.1 µs (by its value "
         "alone; litert 1T, litert 2T and openvino 2T can't be told apart from it)"
     )
 
@@ -535,7 +535,7 @@ def test_what_can_not_be_told_from_the_best_of_one_model_is_named():
     kept = [at for at, cell in enumerate(found.cells) if "fast" in cell.model]
     one = replace(found, cells=[found.cells[at] for at in kept], outcomes=[found.outcomes[at] for at in kept])
     assert one.describe().answer[0] == (
-        "Latency: best for nets/fast.fake: litert, 2 threads, 100 µs (by its value alone; onnxruntime 2T can't be told "
+        "Latency: open for nets/fast.fake: litert, 2 threads, 100 µs (by its value alone; onnxruntime 2T can't be told "
         "apart from it)"
     )
 
@@ -549,8 +549,13 @@ def test_how_many_models_have_places_that_cannot_be_told_from_the_best_is_said()
 
     best = "Latency: best for all 2 models: litert, 2 threads"
     assert answer() == best
-    assert answer("slow") == f"{best} (can't be told from other places for 1 of them)"
-    assert answer("fast", "slow") == f"{best} (can't be told from other places for any of them)"
+    assert answer("slow") == (
+        "Latency: best for nets/fast.fake: litert, 2 threads, 100 µs; open for nets/slow.fake: litert, 2 threads, "
+        "100 µs (by its value alone; onnxruntime 2T can't be told apart from it)"
+    )
+    assert answer("fast", "slow") == (
+        "Latency: open for all 2 models: litert, 2 threads can't be told from other places"
+    )
 
 
 def test_headings_of_a_csv_file_have_the_metric_and_its_unit():

@@ -12,6 +12,7 @@ import pytest
 
 import edgewise
 from edgewise import data
+from edgewise.evaluating.calibrated import read_calibrated
 from edgewise.optimizing.processor import read_processor
 from edgewise.optimizing.variant import Optimization
 
@@ -96,6 +97,10 @@ def test_static_int8_is_proven_faster_within_its_bound(digits, tmp_path):
     result = optimize(
         data.path("digits_cnn.onnx"), digits, tmp_path, passes=["ort-static"], runtimes=["onnxruntime"], threads=1
     )  # fmt: skip
+    made = result.candidate("ort-static @ onnxruntime").model
+    own = json.loads(Path(f"{made.path}.provenance.json").read_text())
+    assert own["model"]["sha256"] == made.sha256 and len(own["calibration"]["samples"]) == 128
+    assert read_calibrated(made) == frozenset(own["calibration"]["samples"])
     if result.chosen is None:
         assert result.candidate("ort-static @ onnxruntime").why.startswith(UNDECIDED), result.candidates
         return

@@ -122,6 +122,7 @@ def build_result(
         result = replace(result, thumbnails=draw_thumbnails(settings.judged.data, samples))
     if chosen is not None:
         result = _with_files(result, settings, everything[chosen])
+    _write_provenances(result, settings)
     result = _with_summary(result, settings.folder)
     if (int8 := _find_smaller_int8(result)) is not None:
         file, folder = Path(int8.path), settings.folder.resolve()
@@ -272,6 +273,26 @@ def _with_files(result: Optimization, settings: SearchSettings, candidate: Candi
         note = f"the chosen file could not be copied to {settings.folder}: {reason}"
         return replace(result, command=command, notes=(*result.notes, note), files={"chosen": candidate.model.path})
     return replace(result, command=command, files=files)
+
+
+def _write_provenances(result: Optimization, settings: SearchSettings) -> None:
+    """Write the provenance of each variant beside its file in the folder, so that an evaluation of it knows the samples
+    that calibrated it. One that can't be written is left out.
+    """
+    folder, engine = settings.folder.resolve(), result.baseline.runtime.name
+    for one in result.candidates:
+        if one.model is None or one.kind == "tuning":
+            continue
+        file = Path(one.model.path).resolve()
+        if not file.is_relative_to(folder):
+            continue
+        root = result.root_of(one.id)
+        whole = settings.whole if root == result.baseline.model else None
+        with suppress(OSError, EdgewiseError):
+            command = _command(settings, one, root, engine=engine)
+            document = provenance_of(result, one, root, command=command, whole=whole)
+            text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+            file.with_name(f"{file.name}.provenance.json").write_text(text, encoding="utf-8")
 
 
 def _tell_integers(graph: Graph) -> list[str]:

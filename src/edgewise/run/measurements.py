@@ -22,6 +22,7 @@ from edgewise.run.variation import widen
 from edgewise.stats import intervals
 from edgewise.stats.proportions import wilson_interval
 from edgewise.stats.summary import summarise
+from edgewise.text import one_line
 
 WARMUP_KEPT = 1000
 """Warm-up times that are kept: a fast model has tens of thousands, and only the first ones are of interest."""
@@ -301,7 +302,7 @@ def _phases(sessions: Sequence[SessionResult], variation: Variation | None, *, s
             metric, [[session.phases[phase]] for session in sessions], f"monotonic clock, {what}", variation=variation
         )
         for metric, phase, what in (
-            ("import_time", "import", "import of the engine in a fresh process"),
+            ("import_time", "import", f"import of the engine in a fresh process{_left_out(sessions)}"),
             ("load_time", "load", f"from the model file to a session ready for inference; {_file_cache(sessions)}"),
         )
     ]
@@ -316,11 +317,17 @@ def _phases(sessions: Sequence[SessionResult], variation: Variation | None, *, s
     # Making the inputs is ours and not part of starting up.
     parts = ("python", "prepare", "import", "load", "first")
     startup = [[sum(session.phases[part] for part in parts) + _compiling_at_start(session)] for session in sessions]
-    method = "Python start + engine import + load + first inference"
+    method = f"Python start + engine import{_left_out(sessions)} + load + first inference"
     if any(_compiling_at_start(session) for session in sessions):
         method = f"Python start + engine import + load + compile (anew in {len(anew)} processes) + first inference"
     rows.append(distribution("startup_time", startup, method, variation=variation))
     return rows
+
+
+def _left_out(sessions: Sequence[SessionResult]) -> str:
+    """Return what of its own an engine does not import in edgewise's processes, as a part of a sentence."""
+    part = next((part for session in sessions if (part := session.facts.get("not_imported"))), "")
+    return f", without {one_line(part)}, which a program of yours imports, too" if part else ""
 
 
 def _compiling_at_start(session: SessionResult) -> float:

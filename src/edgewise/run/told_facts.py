@@ -24,6 +24,7 @@ _SHAPES: Mapping[str, Any] = {
     "background_cpu": _Number,
     "output_bytes": _Number,
     "engine_version": _Text,
+    "not_imported": _Text,
     "generation": {"prompt_tokens": list, "gaps": list, "first_text_s": list},
     "inputs": list,
     "outputs": list,

@@ -137,6 +137,7 @@ class Worker:
         with self.phase("import"):
             version = runtime.import_engine()
         self.facts["engine_version"] = version
+        self.facts["not_imported"] = getattr(runtime, "not_imported", None)
         self.facts["memory_baseline"] = counters.memory_figures()
         with self.phase("inputs"):
             arrays = [] if self._scenario["kind"] == "generate" else self._inputs()

@@ -112,6 +112,8 @@ class Runtime(Protocol):
         formats: model formats it reads (``onnx``, ``tflite``, ``openvino`` …).
         providers: the first is the default.
         in_default: whether a sweep without ``-r`` includes it.
+
+    Where it has an attribute ``not_imported``, that names what of its own a program imports and edgewise does not.
     """
 
     name: str

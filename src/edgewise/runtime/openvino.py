@@ -45,6 +45,8 @@ class OpenVino:
         Provider(name="auto", title="AUTO"),
     )
     in_default = True
+    #: edgewise keeps telemetry out (`edgewise.__init__`), and the converter is not imported without it
+    not_imported = "its telemetry and its converter (openvino.tools.ovc)"
     #: `KEEP_OPEN` and properties of devices; other properties name files or folders (CACHE_DIR, WEIGHTS_PATH,
     #: CONFIG_FILE) or hold more of them
     settings = frozenset({

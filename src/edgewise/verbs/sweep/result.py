@@ -58,7 +58,7 @@ BEST, LIKE_BEST, BEYOND, VAGUE = "★", "≈", "!", "?"
 _LEGEND = {
     BEST: "best of its model",
     LIKE_BEST: "can't be told from the best; among these the fewest threads, the grade, memory and start-up decide, or "
-    "the value where runs are not in the store of this machine",
+    "the value where runs are not in the store of this machine; places without it are worse than one of these",
     VAGUE: "grade D: too uncertain to be ranked",
 }
 
@@ -450,7 +450,9 @@ def _best_line(
     again: Callable[[Sequence[str]], str],
     ways: Mapping[str, str],
 ) -> str:
-    """``"Latency: best for 3 of 4 models: litert, 1 thread; 2 of 8 values are beyond 5 ms"``; "" if it says nothing.
+    """``"Latency: best for 3 of 4 models: litert, 1 thread; open for det.onnx"``; "" if it says nothing.
+
+    Open are models with places that can't be told from the best.
 
     Args:
         whole: place → its full name.
@@ -460,22 +462,28 @@ def _best_line(
     words = []
     winners = {model: whole[standings[model].best or ""] for model in values if standings[model].best is not None}
     models = list(winners)
-    best = Counter(winners.values()).most_common()
-    if len(models) == 1 or (len(models) <= FEW_COLUMNS and len(best) > 1):
+    decided = [model for model in models if not standings[model].alike]
+    best = Counter(winners[model] for model in decided or models).most_common()
+    if len(models) == 1 or (len(models) <= FEW_COLUMNS and (len(best) > 1 or 0 < len(decided) < len(models))):
         words += [
-            f"best for {model}: {_with_alike(metric, values[model], standings[model], whole)}" for model in models
+            f"{'best' if model in decided else 'open'} for {model}: "
+            f"{_with_alike(metric, values[model], standings[model], whole)}"
+            for model in models
         ]
     elif best:
         most = best[0][1]
         first = [place for place, count in best if count == most]
         share = "all" if most == len(models) else f"{most} of"
         whose = f"{share} {len(models)} models{' each' if len(first) > 1 else ''}"
-        tied = sum(bool(standings[model].alike) for model in models if winners[model] in first)
-        held = len(first) * most
-        doubt = f" (can't be told from other places for {'any' if tied == held else tied} of them)" if tied else ""
-        proven = sum(standings[model].why == IN_TURNS for model in models if winners[model] in first)
-        doubt += f", {IN_TURNS}{'' if proven == held else f' for {proven}'}" if proven else ""
-        words.append(f"best for {whose}: {_listed(first)}{doubt}")
+        if decided:
+            proven = sum(standings[model].why == IN_TURNS for model in decided if winners[model] in first)
+            held = len(first) * most
+            how = f", {IN_TURNS}{'' if proven == held else f' for {proven}'}" if proven else ""
+            words.append(f"best for {whose}: {_listed(first)}{how}")
+        else:
+            words.append(f"open for {whose}: {_listed(first)} can't be told from other places")
+        if decided and (left := [model for model in models if model not in decided]):
+            words.append(f"open for {enumerate_few(left)}")
     words += _without_best(values, standings, whole, again)
     words += _without_turns(ways, len(values))
     unranked: dict[str, list[str]] = {}
