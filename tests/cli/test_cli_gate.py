@@ -94,14 +94,16 @@ def test_two_models_of_one_speed_pass_and_every_report_says_so(place, capsys):
     code = run(["gate", "same.fake", "--baseline", "base.fake", "--max-regression", "3%", *outputs])
     captured = capsys.readouterr()
     assert code == PASS
-    assert "Gate passed: the requirement is met" in captured.out
+    assert "Gate passed on fake/cpu: the requirement is met" in captured.out
     assert max(map(len, captured.out.splitlines())) <= 80
     (suite,) = ElementTree.parse("out.xml").getroot()
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "0", "0")
-    assert Path("out.md").read_text("utf-8").startswith("<!-- edgewise gate -->\n### ✓ edgewise gate passed")
+    assert (
+        Path("out.md").read_text("utf-8").startswith("<!-- edgewise gate -->\n### ✓ edgewise gate passed on fake/cpu: ")
+    )
     document = json.loads(Path("out.json").read_text("utf-8"))
     assert document["passed"] is True and document["attempts"] == 1 and document["pairs"] >= 5
-    assert "passed: the requirement is met" in Path("out.html").read_text("utf-8")
+    assert "passed on fake/cpu: the requirement is met" in Path("out.html").read_text("utf-8")
     assert all(f"wrote {name}" in captured.err for name in files)
 
 

@@ -166,6 +166,10 @@ def test_the_name_of_a_file_may_look_like_a_step():
         ("scale={by: *x}", says("anchor-alias-line"), wording("write-value-out-each-time")),
         ("scale={by: &x 1}", "anchor", wording("write-value-out-each-time")),
         ("=3", says("there-no-step", name="''"), "possible: resize"),
+        ("pad=32,scale=1/255", "--prepare 'pad=32,scale=1/255' has several steps", "each step by its own --prepare"),
+        ("x:0:resize=32, mean=0.1,0.2", "has several steps", "give each step by its own --prepare"),
+        ("invert,scale=1/255", "has several steps", "give each step by its own --prepare"),
+        ("pad=32,scal=1/255", "size is '32,scal=1/255'", "whole number"),
     ],
 )
 def test_bad_flags_name_what_is_possible(flag, message, advice):

@@ -150,6 +150,8 @@ def test_estimate_and_optimize_name_the_commands_that_lead_on(network, monkeypat
     with pytest.raises(BadModel, match="convert it first") as caught:
         edgewise.optimize("net.onnx", data="my photos", max_accuracy_drop="2%", device=device)
     assert caught.value.advice == f"{first} --data 'my photos' --max-accuracy-drop 2% -d {device}"
+    with pytest.raises(BadInput, match="has several steps"):  # and no command that repeats them
+        edgewise.optimize("net.onnx", data="my photos", prepare=["pad=32,scale=1/255"], device=device)
 
 
 def test_what_errors_promise_of_a_conversion_is_what_the_converters_do():

@@ -136,7 +136,7 @@ def test_the_comment_begins_with_the_marker_and_the_verdict():
     assert lines[0] == MARKER == "<!-- edgewise gate -->"
     named = "latency failed: 9.55 % worse, at least 5.70 % worse (limit +3 %); energy not measured: "
     assert (
-        lines[1].startswith(f"### ✗ edgewise gate failed: {named}")
+        lines[1].startswith(f"### ✗ edgewise gate failed on onnxruntime/cpu: {named}")
         and "; model size met: 52.7 KiB is exact" in lines[1]
     )
     assert "| Verdict | Requirement | Baseline | Candidate | Ratio | Why |" in lines
@@ -152,10 +152,37 @@ def test_passing_without_proof_is_said_aloud():
     assert passed.exit_code == 0
     for text in (render_gate_markdown(passed), to_text(gate_document(passed)), render_junit(passed)):
         flat = " ".join(text.split())
-        assert "passed WITHOUT PROOF: 1 of 2 requirements is inconclusive" in flat
+        assert "passed WITHOUT PROOF on onnxruntime/cpu: 1 of 2 requirements is inconclusive" in flat
         assert "1 of them passed without proof" in flat
     assert "?" in render_gate_markdown(passed).splitlines()[1]
     assert "✓" in render_gate_markdown(made("pass")).splitlines()[1]
+
+
+def test_the_first_line_names_the_engine_where_there_is_one():
+    def title(outcome, **facts):
+        base, new = (make_run(number, **facts) for number in (1, 2))
+        variants = (Variant(label="baseline", run=base), Variant(label="candidate", run=new))
+        return first_line(replace(outcome, findings=ComparisonResult(variants=variants, comparisons=())))
+
+    def first_line(outcome):
+        return gate_document(outcome).answer[0]
+
+    met = "the requirement is met: latency: as it is pass (limit +3 %)"
+    assert title(made("pass"), runtime="openvino") == f"Gate passed on openvino/cpu: {met}"
+    assert title(made("pass"), threads=4) == f"Gate passed on onnxruntime/cpu with 4 threads: {met}"
+    assert title(made("inconclusive")).startswith(
+        "Gate failed on onnxruntime/cpu, as it could not be ruled out that a limit is exceeded: latency"
+    )
+    (size,) = parse_requirements([], ["model_size=1MB"])
+    check = Check(requirement=size, verdict="pass", because="it is exact")
+    assert title(replace(made("pass"), checks=(check,))).startswith("Gate passed: ")
+    two = (Variant(label="baseline", run=make_run(1, runtime="openvino")), *made("pass").findings.variants)
+    assert first_line(replace(made("pass"), findings=ComparisonResult(variants=two, comparisons=()))).startswith(
+        "Gate passed: "
+    )
+    assert first_line(replace(made("unmeasured"), findings=ComparisonResult(variants=(), comparisons=()))).startswith(
+        "Gate not measured: "
+    )
 
 
 # --- the others ---
@@ -165,7 +192,8 @@ def test_passing_without_proof_is_said_aloud():
 def test_the_terminal_table_fits(width):
     text = to_text(gate_document(judged()), width=width)
     assert max(map(len, text.splitlines())) <= width
-    assert "Gate failed: latency failed: 9.55 % worse, at least 5.70 % worse (limit +3 %)" in text
+    told = "Gate failed on onnxruntime/cpu: latency failed: 9.55 % worse, at least 5.70 % worse (limit +3 %)"
+    assert told in " ".join(text.split())
     assert re.search(r"Latency: at most 3 % worse +420 µs +460 µs +1\.\d+( \(1\.\d+ to 1\.\d+\))? +fail \[1\]", text)
     assert ("intervals left out for width: Ratio" in " ".join(text.split())) == (width == 80)
 
@@ -195,7 +223,7 @@ def test_json_has_no_numbers_that_json_does_not_know():
 
 def test_the_page_asks_nothing_of_any_server():
     page = GATE.render(judged(), ".html")
-    assert "failed: latency failed: 9.55 % worse" in page
+    assert "failed on onnxruntime/cpu: latency failed: 9.55 % worse" in page
     assert not re.search(r'(src|href)="https?:', page)
     assert "default-src 'none'" in page
 

@@ -6,9 +6,11 @@ import csv
 import math
 import os
 import pickle
+import re
 import sys
 from dataclasses import replace
 from html import escape as html_escape
+from html import unescape as html_unescape
 from types import SimpleNamespace
 
 import pytest
@@ -19,13 +21,15 @@ from edgewise.api import Runs
 from edgewise.errors import BadInput, Unavailable
 from edgewise.record import Caution, Failure
 from edgewise.report.bench.document import bench_document
+from edgewise.report.comparison.document import comparison_document
 from edgewise.report.document.text import to_text
 from edgewise.report.files import DESCRIBED
+from edgewise.report.profile.document import profile_document
 from edgewise.shown import Shown, _without_empty
 from edgewise.verbs import shown_in_python
 from estimates import estimated
 from messages import says
-from sample_comparisons import two_variants
+from sample_comparisons import judged, two_variants
 from sample_diffs import diffed
 from sample_optimizations import found as found_variants
 from sample_optimizations import one_model as evaluated_one
@@ -249,6 +253,23 @@ def test_a_notebook_shows_the_answer_the_tables_and_their_footnotes(runs):
     ]
     assert notes and all(page.count(f": {escape(note)}</small>") == 1 for note in notes)
     assert "<script" not in page and "<style" not in page
+
+
+def test_a_notebook_begins_with_what_the_text_begins_with(runs, tmp_path):
+    compared, gated = two_variants(), judged()
+    assert comparison_document(compared).title in bold_lines(compared)
+    assert bold_lines(gated)[1].startswith("Gate failed")
+    for result in (compared, gated, found_variants(), evaluated_one(), estimated(tmp_path), Runs(runs[:1])):
+        assert " ".join(shown_in_python.text_of(result).split()).startswith(bold_lines(result)[0])
+    (answer, *_) = profile_document([profiled_run()]).answer
+    assert bold_lines(Runs([profiled_run()]))[0] == answer
+
+
+def bold_lines(result):
+    """What a notebook shows in bold, as text."""
+    return [
+        html_unescape(line) for line in re.findall("<p><strong>(.*?)</strong></p>", shown_in_python.html_of(result))
+    ]
 
 
 def test_names_from_files_are_text_in_a_notebook(runs):

@@ -37,6 +37,7 @@ from edgewise.safe_yaml import format_yaml, parse_mapping, parse_value, read_lin
 SCHEMA = 1
 _STEP_IN_FLAG = re.compile(rf"\s*(?:(.+?)\s*:\s*)??(none|{'|'.join(STEPS)})\s*(?:(=)(.*))?$", re.DOTALL)
 """``INPUT:STEP=VALUE``: input, step, equals sign, value."""
+_STEP_AFTER_COMMA = re.compile(rf",\s*(?:{'|'.join(STEPS)})\s*=")
 MAX_STEPS = 64
 """Of one input."""
 MAX_CLASSES = 1_000_000
@@ -293,7 +294,12 @@ def _read_flag(flag: str) -> tuple[str, Step]:
     if sign and not value.strip():
         raise BadInput(f"{where} has no value", advice="STEP=VALUE, such as resize=256")
     raw = parse_value(value, where) if value.lstrip().startswith(("{", "[")) else (value.strip() or None)
-    return name, parse_step(step, raw, where=where)
+    try:
+        return name, parse_step(step, raw, where=where)
+    except BadInput:
+        if isinstance(raw, Mapping | list) or not _STEP_AFTER_COMMA.search(flag):
+            raise
+    raise BadInput(f"{where} has several steps", advice="give each step by its own ⟦prepare⟧")
 
 
 def change_flags(flags: Sequence[str], change: Callable[[str], str]) -> tuple[str, ...]:

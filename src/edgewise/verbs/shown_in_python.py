@@ -52,11 +52,16 @@ def text_of(result: Any) -> str:
 
 
 def html_of(result: Any) -> str:
-    """Return `result` for a notebook: the answer, the tables that the command line prints, and the sections, folded."""
+    """Return `result` for a notebook: the answer, the tables that the command line prints, and the sections, folded.
+
+    The title stands above the answer as in `text_of`, since that of a comparison is its verdict.
+    """
     from edgewise.report.document.page import environment  # pages need much that text does not
 
     document: Document = _document_of([result] if isinstance(result, Run) else result)
     document = replace(document, sections=(*document.sections, *_arguments(document, result)))
+    if not document.answer or not isinstance(result, Run | list):
+        document = document.led_by([document.title])
     shown = [table for table in document.tables if not table.detail]
     page = environment().get_template("notebook.html.jinja")
     return without_controls(page.render(document=document, numbers=number_notes(shown)))

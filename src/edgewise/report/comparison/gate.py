@@ -13,12 +13,13 @@ from edgewise.comparing.gate import BASELINE, CANDIDATE, OF_BASELINE, Check, Che
 from edgewise.comparing.requirement import format_limit
 from edgewise.formatting import ratio_text
 from edgewise.grouping import by_key
-from edgewise.metrics import METRICS
+from edgewise.metrics import METRICS, WITHOUT_A_RUN
 from edgewise.record import ABOUT_DATA, Run
+from edgewise.record.facts import threads_of
 from edgewise.report.comparison.document import comparison_document, disagreement_lines, reason_lines
 from edgewise.report.comparison.words import quotient_note
 from edgewise.report.document import Cell, Column, Document, Section, Tone, absent, table_by_columns
-from edgewise.report.runs.conditions import elsewhere, engine_of, told_apart
+from edgewise.report.runs.conditions import elsewhere, engine_of, provider_of, told_apart
 from edgewise.report.runs.provenance import how_of, provenance_of_column
 from edgewise.text import listing, one_line
 from edgewise.units import format_duration
@@ -129,9 +130,22 @@ def _one_file(runs: Sequence[Run]) -> list[str]:
 
 
 def conclusion_of(outcome: GateResult) -> str:
-    """Return the conclusion, and where it was measured unless on this machine."""
+    """Return the conclusion with the engine, and where it was measured unless on this machine."""
     verdict, colon, rest = one_line(outcome.conclusion).partition(": ")
-    return f"{verdict}{elsewhere(variant.run for variant in outcome.findings.variants)}{colon}{rest}"
+    word, comma, why = verdict.partition(", ")
+    place = elsewhere(variant.run for variant in outcome.findings.variants)
+    return f"{word}{_on_engine(outcome)}{comma}{why}{place}{colon}{rest}"
+
+
+def _on_engine(outcome: GateResult) -> str:
+    """``" on openvino/cpu with 4 threads"``; empty for several engines, programs and checks that need no run."""
+    runs = [variant.run for variant in outcome.findings.variants]
+    engines = {provider_of(run) for run in runs if not run.job.command}
+    if len(engines) != 1 or all(check.requirement.metric in WITHOUT_A_RUN for check in outcome.checks):
+        return ""
+    threads = {threads_of(run) for run in runs}
+    (count,) = threads if len(threads) == 1 else (None,)
+    return f" on {engines.pop()}{f' with {count} threads' if count and count > 1 else ''}"
 
 
 def _origin_of_baseline(outcome: GateResult) -> str:

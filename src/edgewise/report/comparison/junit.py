@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from edgewise.comparing.gate import Check, GateResult
 from edgewise.report.comparison.document import reason_lines
-from edgewise.report.comparison.gate import describe_check, statements_of
+from edgewise.report.comparison.gate import conclusion_of, describe_check, statements_of
 from edgewise.report.runs.conditions import told_apart
 from edgewise.text import one_line
 
@@ -32,7 +32,7 @@ def render_junit(outcome: GateResult) -> str:
         ElementTree.SubElement(properties, "property", {"name": name, "value": one_line(value)})
     for check in outcome.checks:
         _add_case(suite, check, outcome)
-    lines = map(one_line, (outcome.conclusion, *reason_lines(outcome.findings), *statements_of(outcome)))
+    lines = map(one_line, (conclusion_of(outcome), *reason_lines(outcome.findings), *statements_of(outcome)))
     ElementTree.SubElement(suite, "system-out").text = "\n".join(lines)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"

@@ -12,6 +12,7 @@ from edgewise.device.devices import LOCAL, is_device
 from edgewise.device.target import find_target
 from edgewise.errors import BadInput, BadModel
 from edgewise.estimating.base import Estimate, is_known, unknown_device
+from edgewise.evaluating.instructions import read_flags
 from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import open_model
 from edgewise.optimizing.elsewhere import TIMES, Judge
@@ -136,6 +137,7 @@ def _check_int8(request: OptimizeRequest, judge: Judge) -> bool:
     if not is_factory(request.model):
         model = open_model(request.model, request.signature)
         if model.ref.format == "onnx":  # each estimator of a device that computes in int8 reads .tflite files alone
+            read_flags(request.prepare)  # the advice repeats them
             words = words_of(request, only=[name for name in _REPEATED_FOR_ONE if name not in ("device", "signature")])
             advice = conversion_advice(request.model, model.ref, judge.device, words or ("--data", "DATA"))
             raise BadModel(f"{request.model}: {judge.device} runs .tflite files only: convert it first", advice=advice)
