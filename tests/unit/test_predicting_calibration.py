@@ -28,7 +28,7 @@ from edgewise.predicting.features import TERMS, OperatorProfile
 from edgewise.predicting.forecast import forecast, refusal
 from edgewise.predicting.outliers import describe_trend
 from edgewise.predicting.points import check_points, doubt_units, join_repeats, read_table
-from edgewise.report.estimate.forecast import _joined_by_text, chosen_law, laws_table
+from edgewise.report.estimate.forecast import _joined_by_text, chosen_law, forecasts_document, laws_table
 from messages import says
 
 HOSTS = {"a": 0.010, "b": 0.012, "c": 0.030, "d": 0.100, "e": 0.140}
@@ -379,6 +379,29 @@ def test_errors_that_go_with_the_size_are_told_with_the_law_that_is_closer(off, 
     found = describe_trend(two_laws(known, off, 1.02), "latency")
     assert found == (f"Latency by best is {told} on average): --method other gives 2.0 %." if told else "")
     assert describe_trend(two_laws(known[:4], off[:4], 1.02), "latency") == ""
+
+
+def test_the_errors_beside_an_interval_are_those_of_the_law_that_gave_it():
+    """A model without a value of this machine had an interval by another law, beside the errors of the better one."""
+    closer, other = two_laws(points(), (1.1, 1.0, 1.0, 1.0, 1.0), 1.0).trials
+    closer.predictor.lacking = lambda subject: "it has no value" if subject.name == "new" else ""
+    other = replace(other, left_out=other.left_out * np.array([1.05, 0.69, 1.0, 1.0, 1.0]))
+    calibration = Calibration(name="pi", points={"latency": points()})
+    calibration.__dict__["choices"] = {"latency": Choice(points=points(), trials=(closer, other))}
+
+    def told(*names):
+        found = forecast(calibration, [Subject(name=name, host=0.05 + 0.01 * at) for at, name in enumerate(names)])
+        return forecasts_document(found).answer[-1]
+
+    by_other = (
+        "Its interval follows from the errors of the law other, as best can't be used for it: off by 7.2 % on average "
+        "where a model is left out, most for b (-31%)."
+    )
+    by_best = (
+        "Its interval follows from the errors of the law: off by 2.0 % on average where a model is left out, most for "
+        "a (+10%)."
+    )
+    assert [told("new"), told("new", "known"), told("known", "new")] == [by_other, by_other, by_best]
 
 
 def test_one_caution_about_several_models_is_told_once_with_their_names():

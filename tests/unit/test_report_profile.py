@@ -290,6 +290,65 @@ def test_slow_layers_of_which_no_reason_is_known_are_held_against_another_engine
     assert UNKNOWN in alone
 
 
+SLOW = {"time": 5e-3, "low": 4.9e-3, "high": 5.1e-3}
+
+
+@pytest.mark.parametrize(
+    ("layers", "times", "words"),
+    [
+        ((1, 3), SLOW, ", but it lies in this engine: for 1 of these 2 layers, 5.00 ms here, openvino 1.2.3 takes 100 µs, "
+                       "50 times less"),
+        ((1, 3), {"time": 2e-3, "low": 5e-5, "high": 5e-3},
+         "; for 1 of these 2 layers, 2.00 ms here, openvino 1.2.3 takes 100 µs, which is not proven here: profile again on "
+         "a quiet machine"),
+        ((1, 2, 3), SLOW, ", but it lies in this engine: for 2 of these 3 layers, 5.25 ms here, openvino 1.2.3 takes "
+                          "350 µs, 15 times less"),
+        ((2, 3), SLOW, ", but it lies in this engine: openvino 1.2.3 takes 350 µs for the same work, 15 times less"),
+        ((2,), {}, ", and no other engine of this profile is faster with them"),
+    ],
+)  # fmt: skip
+def test_slow_layers_are_held_against_those_that_do_their_work(layers, times, words):
+    """A finding of two layers quoted what another engine takes for one of them as "the same work"."""
+    slow = with_slow_layer(profiled_run(), **times)
+    (finding,) = slow.profile.findings
+    slow = replace(slow, profile=replace(slow.profile, findings=(replace(finding, layers=layers),)))
+    (line,) = finding_sections(slow, others=[slow, faster_run()])[0].lines
+    assert line == f"1. up to 100 µs (10.0 %): slow → {NOT_KNOWN}{words} (far-from-roof)"
+
+
+def test_an_engine_without_one_of_the_slow_layers_is_not_faster_for_that():
+    """One had 1 of 2 layers and took 340 µs for it, and stood before the one that took 350 µs for both."""
+    slow, both = with_slow_layer(profiled_run(), **SLOW), faster_run()
+    (finding,) = slow.profile.findings
+    slow = replace(slow, profile=replace(slow.profile, findings=(replace(finding, layers=(2, 3)),)))
+    least = {"time": 330e-6, "low": 320e-6, "high": 340e-6}
+    kept = [replace(one, **least) if one.name == "pw1" else one for one in both.layers if one.name != LONG]
+    one = replace(make_run(23, runtime="litert"), layers=tuple(kept), profile=both.profile)
+    for others, words in (
+        ((one,), "for 1 of these 2 layers, 5.00 ms here, litert 1.2.3 takes 340 µs, 15 times less"),
+        ((one, both), "openvino 1.2.3 takes 350 µs for the same work, 15 times less"),
+    ):
+        (line,) = finding_sections(slow, others=[slow, *others])[0].lines
+        assert line.endswith(f", but it lies in this engine: {words} (far-from-roof)")
+
+
+def test_slow_layers_that_another_engine_joins_with_others_are_told_with_them():
+    """Layer 2 and pw1 are one step of the other engine, or the finding's one layer is."""
+    slow, other = with_slow_layer(profiled_run(), **SLOW), faster_run()
+    joined = next(one for one in other.layers if one.name == "pw1")
+    first = next(one for one in other.layers if one.index != joined.index and one.operators == slow.layers[2].operators)
+    both = replace(
+        joined, nodes=first.nodes + joined.nodes, operators=first.operators + joined.operators,
+        macs=first.macs + joined.macs, time=1e-3, low=9e-4, high=1.1e-3,
+    )  # fmt: skip
+    kept = [both if one is joined else one for one in other.layers if one is not first]
+    (line,) = finding_sections(slow, others=[slow, replace(other, layers=tuple(kept))])[0].lines
+    assert line.endswith(
+        ", but it lies in this engine: for this layer and 1 beside it, 5.25 ms here, openvino 1.2.3 takes 1.01 ms, "
+        "5.2 times less (far-from-roof)"
+    )
+
+
 def test_slow_layers_have_a_command_that_narrows_the_reason_where_one_engine_ran():
     slow, again = with_slow_layer(profiled_run()), {"profile": ["--shape", "x=1x3"]}
     line = (

@@ -12,7 +12,7 @@ from edgewise.device.calibrations import count_text
 from edgewise.formatting import amount_interval, quantity
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
-from edgewise.predicting.base import Subject
+from edgewise.predicting.base import Point, Subject
 from edgewise.predicting.calibration import Calibration, validation
 from edgewise.predicting.choice import CHOICE_POINTS, COVERAGE, TRUST, Choice, Mean, Prediction, Trial
 from edgewise.predicting.features import TERMS
@@ -78,28 +78,24 @@ def _learnt(metric: str, choice: Choice, device: str) -> str:
     """How many models the law of `metric` was fitted to, which it was not and why, and how far off it is."""
     trial, number = choice.chosen, len(choice.points)
     words = f"{METRICS[metric].label} on {device} is learnt from {count_text(trial.number, number)} measured models"
-    words += f": {_errors(choice)}"
+    words += f": {_errors(trial, choice.points)}"
     lacks = [(point.subject.name, trial.lacking(point.subject)) for point in choice.points]
     unused = [f"{one_line(name)} ({one_line(lack)})" for name, lack in lacks if lack]
     return f"{words}; not used: {enumerate_few(unused)}." if unused else f"{words}."
 
 
-def _errors(choice: Choice) -> str:
+def _errors(trial: Trial, points: Sequence[Point]) -> str:
     """``"off by 9.1 % on average where a model is left out, most for a.tflite (+22%)"``."""
-    words = (
-        f"off by {100 * validation(choice.chosen, choice.points)['error']:.1f} % on average where a model is left out"
-    )
-    shares = [
-        (share, point.subject.name) for at, point in enumerate(choice.points) if (share := _off(choice, at)) is not None
-    ]
-    worst, name = max(shares, key=lambda one: abs(one[0]))
+    words = f"off by {100 * validation(trial, points)['error']:.1f} % on average where a model is left out"
+    shares = [(share, point.subject.name) for point, share in zip(points, _offs(trial, points), strict=True)]
+    worst, name = max(((share, name) for share, name in shares if share is not None), key=lambda one: abs(one[0]))
     return f"{words}, most for {one_line(name)} ({_off_text(worst)})"
 
 
-def _off(choice: Choice, at: int) -> float | None:
-    """How far the chosen law is off for the point when it is left out, as a share; None where it lacks something."""
-    share = float(choice.chosen.left_out[at]) / choice.points[at].value - 1
-    return None if math.isnan(share) else share
+def _offs(trial: Trial, points: Sequence[Point]) -> list[float | None]:
+    """How far a law is off for each point when it is left out, as a share; None where it lacks something."""
+    shares = [float(value) / point.value - 1 for value, point in zip(trial.left_out, points, strict=True)]
+    return [None if math.isnan(share) else share for share in shares]
 
 
 def chosen_law(metric: str, choice: Choice) -> str:
@@ -218,6 +214,7 @@ def _points(metric: str, choice: Choice) -> Table:
     """Return a point per row, with its value as predicted by the chosen law without it."""
     hosts = [point.subject.host for point in choice.points]
     unit, show = METRICS[metric].unit, partial(quantity, unit=METRICS[metric].unit)
+    offs = _offs(choice.chosen, choice.points)
 
     def left_out(at: int) -> Cell:
         value = float(choice.chosen.left_out[at])
@@ -226,7 +223,7 @@ def _points(metric: str, choice: Choice) -> Table:
         return Cell(text=show(value), value=value)
 
     def off(at: int) -> Cell:
-        share = _off(choice, at)
+        share = offs[at]
         return absent() if share is None else Cell(text=_off_text(share), value=share)
 
     def host(at: int) -> Cell:
@@ -337,10 +334,13 @@ def _least(found: Forecasts, metric: str) -> str:
 
 
 def _rests_on(found: Forecasts, metric: str) -> str:
-    """Return the errors from which the intervals follow, as a sentence; "" without a prediction."""
-    if not any(row.prediction for row in found.of(metric)):
+    """Return the errors from which the interval of the least value follows, as a sentence; "" without a prediction."""
+    first, choice = found.of(metric)[0], found.calibration.choices[metric]
+    if first.prediction is None:
         return ""
-    return f"Its interval follows from the errors of the law: {_errors(found.calibration.choices[metric])}."
+    law = next(trial for trial in choice.trials if trial.predictor.name == first.law)
+    name = "" if law is choice.chosen else f" {first.law}, as {choice.chosen.predictor.name} can't be used for it"
+    return f"Its interval follows from the errors of the law{name}: {_errors(law, choice.points)}."
 
 
 def _forecast_table(found: Forecasts, metric: str) -> Table:

@@ -17,7 +17,7 @@ from edgewise.profiling.findings import IN_TWO, LEAST_SHARE, NOT_KNOWN
 from edgewise.profiling.layer_matching import join_pairs, pair_layers
 from edgewise.profiling.limits import LimitedTime, divide_at_roofs, has_arithmetic
 from edgewise.profiling.slowdown import explain_slowdown
-from edgewise.record import Finding, Profile, Run
+from edgewise.record import Finding, Layer, Profile, Run
 from edgewise.record.caution import loads_of
 from edgewise.record.facts import floats_of, threads_of, uses_int8
 from edgewise.record.layer import Bound
@@ -380,7 +380,9 @@ def with_others(finding: Finding, run: Run, others: Sequence[Run]) -> Finding:
 
 
 def _with_faster(finding: Finding, run: Run, others: Sequence[Run]) -> Finding:
-    """Return the finding of slow layers with what the other engine that needs least for them takes."""
+    """Return the finding of slow layers with what another engine takes for them: the one that saves the largest part
+    of the time of those that it has.
+    """
     found = []
     for other in others:
         if other.profile is None or other.job.model.sha256 != run.job.model.sha256 or not differ_in_engine(run, other):
@@ -388,19 +390,34 @@ def _with_faster(finding: Finding, run: Run, others: Sequence[Run]) -> Finding:
         pairs = [pair for pair in pair_layers(run, other) if any(one.index in finding.layers for one in pair.before)]
         alike = [pair for pair in pairs if pair.is_paired and pair.is_alike and all(pair.times)]
         if alike and sum(pair.times[0] or 0.0 for pair in alike) >= MOST_OF * sum(p.times[0] or 0.0 for p in pairs):
-            found.append((join_pairs(alike), engine_of(other)))
+            pair = join_pairs(alike)
+            before, after = (time or 0.0 for time in pair.times)
+            found.append((after / before, before, after, pair, engine_of(other)))
     if not found:
         return finding
-    pair, engine = min(found, key=lambda each: each[0].times[1] or 0.0)
-    before, after = (time or 0.0 for time in pair.times)
+    _, before, after, pair, engine = min(found, key=lambda each: each[0])
+    held = _which_layers(pair.before, finding)
     words = f"{engine} takes {quantity(after, 's')} for the same work"
+    if held:
+        words = f"for {held}, {quantity(before, 's')} here, {engine} takes {quantity(after, 's')}"
     if after >= before:
-        said = f"{NOT_KNOWN}, and no other engine of this profile is faster with them"
+        said = f"{NOT_KNOWN}, and no other engine of this profile is faster with {held or 'them'}"
     elif pair.is_clear:
         said = f"{NOT_KNOWN}, but it lies in this engine: {words}, {significant(before / after, 2)} times less"
     else:
         said = f"{NOT_KNOWN}; {words}, which is not proven here: profile again on a quiet machine"
     return replace(finding, suggestion=said)
+
+
+def _which_layers(layers: Sequence[Layer], finding: Finding) -> str:
+    """``"1 of these 2 layers"``, ``"these 2 layers and 1 beside them"``; "" where they are those of the finding."""
+    told, timed = len(finding.layers), [layer.index for layer in layers if layer.kind != "eliminated"]
+    held = sum(index in finding.layers for index in timed)
+    beside = f" and {len(timed) - held} beside {'it' if told == 1 else 'them'}" if len(timed) > held else ""
+    if held == told and not beside:
+        return ""
+    these = "this layer" if told == 1 else f"these {told} layers"
+    return f"{these if held == told else f'{held} of {these}'}{beside}"
 
 
 def headline_of(runs: Sequence[Run]) -> str:
