@@ -315,7 +315,7 @@ def test_python_calls_its_fields_by_their_names_and_other_verbs_go_on(door):
         "try:\n    edgewise.pace(2.0)\n"
         "except edgewise.BadInput as error:\n    print(error.message, '|', error.advice)\n"
     )
-    assert door(code=code).stdout == "every is 2 s, more than within has | raise within, such as within=2\n"
+    assert door(code=code).stdout == "every is 2 s, more than within has | raise within, such as within=2.0\n"
     assert door("bench", "no.onnx", "--dry-run").returncode == 2
     assert "Measure models on every runtime" in door("bench", "--help").stdout
     newer = door(

@@ -154,7 +154,7 @@ def test_the_arena_of_tflite_micro_is_known_for_32_bits(shared_models, name, on_
 
 
 def test_an_arena_that_is_no_size_names_the_setting(tmp_path):
-    with pytest.raises(BadInput, match="set arena: 'x' is not a size"):
+    with pytest.raises(BadInput, match="settings arena: 'x' is not a size"):
         edgewise.estimate(dense(tmp_path), "cortex-m4", settings={"arena": "x"})
 
 

@@ -104,7 +104,7 @@ def test_the_engine_runs_the_chosen_signature(codec, provider, name, weights):
 def test_an_engine_without_signatures_is_left_out(codec, tmp_path):
     with pytest.raises(Unavailable, match=says("none-these-runtimes-can-run", signature="decode")) as error:
         edgewise.bench(codec, runtimes=["openvino"], signatures=["decode"])
-    assert error.value.advice == "use runtimes='litert'"
+    assert error.value.advice == "use runtimes=['litert']"
 
 
 def test_a_job_like_another_runs_its_signature(codec):

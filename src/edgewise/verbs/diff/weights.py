@@ -135,9 +135,15 @@ def _are_rounded(first: Tensor, second: Tensor, paths: Sequence[Path]) -> bool |
 
 
 def _have_other_scales(pair: Sequence[Tensor], graphs: Sequence[Graph], paths: Sequence[Path]) -> bool:
-    """Whether the same integers stand for other numbers; `pair` has the same elements."""
+    """Whether the same integers stand for other numbers; `pair` has the same elements.
+
+    The scales of TFLite's channels are no tensors: of them the first one is compared, in `Tensor.quantization`.
+    """
     if pair[0].quantization != pair[1].quantization:
         return True
-    scales = [[graph.tensors[name] for name in each.scales] for each, graph in zip(pair, graphs, strict=True)]
+    scales = [
+        [graph.tensors[name] for name in each.scales if name in graph.tensors]
+        for each, graph in zip(pair, graphs, strict=True)
+    ]
     both = list(zip(*scales, strict=False))
     return any(_are_equal(one, two, paths) is False for one, two in both)
