@@ -31,7 +31,7 @@ BLOCKS = 60
 LEAST_BLOCK = 3
 """Gaps whose mean is one value of the series in which changes are looked for."""
 COARSE = 2
-"""A change of the speed must also show in blocks of so many times the length; a stall need not."""
+"""Coarse blocks are this many times as long. A lasting change of speed has to show in them, too; a stall does not."""
 FALSE_ALARMS = 0.01
 """Largest probability that a run of one speed is said to have changed, divided among its processes.
 

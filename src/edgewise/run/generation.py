@@ -239,7 +239,7 @@ def random_text(session: Generates, count: int, *, seed: str) -> str:
 
     The text of random tokens is seldom made of the same ones, so that its own tokens are taken until their number fits.
 
-    Raises `BadInput` where the tokenizer does not take so many: it cuts longer texts.
+    Raises `BadInput` where the tokenizer cuts texts to fewer tokens than that.
     """
     chance = random.Random(seed)  # noqa: S311  nothing is kept secret by it
     tokens = list(_some(session, count, chance))

@@ -142,7 +142,7 @@ def _quantizer_of_averages() -> type[Any]:
     """
     from onnxruntime.quantization import QDQQuantizer
 
-    class Quantizer(QDQQuantizer):  # type: ignore[misc]
+    class Quantizer(QDQQuantizer):  # type: ignore[misc]  # onnxruntime has no types
         def quantize_output_same_as_input(self, output: str, given: str, node: str) -> None:
             if self.model.output_name_to_node()[output].op_type == "AveragePool":
                 self.quantize_activation_tensor(output)

@@ -8,9 +8,7 @@ from edgewise.formatting import amount_text, quantity
 from edgewise.metrics import METRICS
 from edgewise.record import Run
 from edgewise.record.facts import threads_of
-from edgewise.report.runs.conditions import (
-    provider_of,
-)
+from edgewise.report.runs.conditions import provider_of
 from edgewise.text import one_line
 from edgewise.units import format_limit, significant
 
@@ -64,7 +62,7 @@ def judged_text(run: Run) -> str:
 
 
 def headline_text(run: Run, *, interval: bool = True) -> str:
-    """``"409 ± 17 µs"``: the number that the run's scenario is about, or that there is none."""
+    """Return the value of the run's headline metric, ``"409 ± 17 µs"``, or ``"no latency"``."""
     row = run.measurement(run.headline)
     if row is None or row.value is None:
         return f"no {METRICS[run.headline].label.lower()}"
