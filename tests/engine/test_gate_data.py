@@ -80,6 +80,21 @@ def test_accuracy_and_latency_are_one_verdict_and_one_comment(capsys):
         assert sum(stored.evaluation is not None for stored in store.resolve(["all"])) == 2
 
 
+def test_limits_on_accuracies_alone_time_nothing(capsys, monkeypatch):
+    def forbidden(*_, **__):
+        raise AssertionError("a time was measured")
+
+    monkeypatch.setattr("edgewise.comparing.gate_execution.run_trial", forbidden)
+    monkeypatch.setattr("edgewise.comparing.gate_execution._measure_apart", forbidden)
+    limits = [*LIMITS[:-1], "accuracy_drop=5pt"]
+    for candidate, exit_code, verdict in (("net.onnx", ExitCode.DONE, "pass"), ("worse.onnx", ExitCode.BUDGET_EXCEEDED, "fail")):
+        code, document = gate(capsys, candidate, "--baseline", "old/net.onnx", *limits)
+        assert (code, [check["verdict"] for check in document["checks"]]) == (exit_code, [verdict])
+        assert [each["run"]["job"]["model"]["name"] for each in document["variants"]] == ["net", candidate[:-5]]
+    code, document = gate(capsys, "net.onnx", *limits[:-1], "accuracy_top1=90%")
+    assert (code, document["checks"][0]["value"]) == (ExitCode.DONE, 1.0)
+
+
 def test_a_model_that_lost_accuracy_fails_and_is_not_measured_again_for_it(capsys):
     code, document = gate(capsys, "worse.onnx", "--baseline", "net.onnx", *LIMITS)
     assert (code, document["attempts"]) == (ExitCode.BUDGET_EXCEEDED, 1)

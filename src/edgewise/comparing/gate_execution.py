@@ -35,7 +35,7 @@ from edgewise.comparing.jobs import (
 )
 from edgewise.comparing.metrics import is_same_run
 from edgewise.comparing.requirement import Requirement, format_limit
-from edgewise.comparing.session_values import OF_LABELS
+from edgewise.comparing.session_values import OF_DATA, OF_LABELS
 from edgewise.comparing.trial import TrialSettings, run_trial
 from edgewise.errors import BadInput, as_flag
 from edgewise.metrics import METRICS
@@ -85,6 +85,11 @@ class Gate:
         """
         limits = [one.limit for one in self.requirements if one.kind == "regression" and not one.metric]
         return Criteria(threshold=limits[0], force=True) if limits and limits[0] > 0.0 else Criteria(force=True)
+
+    @property
+    def times_nothing(self) -> bool:
+        """Whether every requirement is about the answers on data, so that no time decides anything."""
+        return self.accuracies is not None and all(one.metric in OF_DATA for one in self.requirements)
 
     @property
     def attempts(self) -> int:
@@ -155,6 +160,10 @@ class _Measured:
             cautions=(*run.cautions, *about),
         )
         return Variant(label=label, run=run)
+
+    def judged(self, label: str) -> Variant:
+        """Return the run that judged a model on data."""
+        return Variant(label=label, run=self._accuracies[label])
 
     def refuse(self, checks: tuple[Check, ...]) -> tuple[Check, ...]:
         """Return `checks`, those of accuracies unmeasured where the baseline was judged otherwise than in its
@@ -242,7 +251,10 @@ def _gate_alone(gate: Gate, candidate: Subject) -> GateResult:
     made = make_job(candidate.thing, gate.settings_of(candidate))
 
     def measure(attempt: int, measured: _Measured) -> tuple[ComparisonResult, tuple[Check, ...]]:
-        run = measured.variant(CANDIDATE, _measure_apart(gate, made.job, attempt=attempt)).run
+        if gate.times_nothing:
+            run = measured.judged(CANDIDATE).run
+        else:
+            run = measured.variant(CANDIDATE, _measure_apart(gate, made.job, attempt=attempt)).run
         return _alone(CANDIDATE, run), gate.check(None, run, attempts=gate.attempts)
 
     return _repeat(gate, measure, {CANDIDATE: made.job}, notes=made.notes)
@@ -296,8 +308,11 @@ def _gate_against_run(
     notes = [f"{OF_BASELINE} is the stored run {baseline.id}, measured before and not beside the candidate ({asked})"]
 
     def measure(attempt: int, measured: _Measured) -> tuple[ComparisonResult, tuple[Check, ...]]:
-        run = _measure_apart(gate, second.job, attempt=attempt)
-        variants = Variant(label=BASELINE, run=baseline), measured.variant(CANDIDATE, run)
+        if gate.times_nothing:
+            after = measured.judged(CANDIDATE)
+        else:
+            after = measured.variant(CANDIDATE, _measure_apart(gate, second.job, attempt=attempt))
+        variants = Variant(label=BASELINE, run=baseline), after
         _require_fair(check_fairness(variants).obstacles)
         checks = gate.check(baseline, variants[1].run, attempts=gate.attempts)
         return assess(variants, gate.criteria), checks
@@ -321,6 +336,9 @@ def _gate_in_turns(
             runs = {variant.label: variant.run for variant in variants}
             return measured.refuse(gate.check(runs[BASELINE], runs[CANDIDATE], attempts=gate.attempts))
 
+        if gate.times_nothing:
+            both = measured.judged(BASELINE), measured.judged(CANDIDATE)
+            return assess(both, gate.criteria), look(both)
         findings = run_trial(
             (baseline, candidate),
             labels=(BASELINE, CANDIDATE),
