@@ -31,6 +31,7 @@ from edgewise.record import Disagreement, Run
 from edgewise.record.facts import NOT_A_MODEL, is_only_vague, is_unreliable
 from edgewise.run.measurements import Z95
 from edgewise.run.variation import reach_of
+from edgewise.stats.between_runs import Scatter, add
 from edgewise.stats.comparison import (
     LEAST_REPLICATES,
     LOOKS,
@@ -99,6 +100,7 @@ class _Relation:
             alone that neither reached; else "".
         doubted: the one metric that `doubt` is about, where the grades follow from the width of its interval; None is
             all times.
+        scatter: variance of the log ratio of a time between pairs of processes, as other processes tell it.
         unlike: why their accuracies can't be compared; "" where they can.
         names: what reasons call them.
         more: how to get more samples of a program; "" for models.
@@ -115,6 +117,7 @@ class _Relation:
     unlike: str
     names: tuple[str, str]
     more: str
+    scatter: Scatter | None = None
 
 
 def contrast_of(a: Run, b: Run, metric: str, *, names: tuple[str, str] = ("A", "B")) -> MetricContrast:
@@ -218,7 +221,10 @@ def compare_pairs(
     """
     evidence = evidence_of(variants)
     relations = {
-        (first, second): _relation(variants[first].run, variants[second].run, _labels(variants, (first, second)))
+        (first, second): replace(
+            _relation(variants[first].run, variants[second].run, _labels(variants, (first, second))),
+            scatter=add(known) if (known := [one for at in (first, second) if (one := variants[at].scatter)]) else None,
+        )
         for first, second in pairs
     }
     found = [
@@ -395,7 +401,7 @@ def _contrast_of_evidence(a: Evidence, b: Evidence, metric: str, *, relation: _R
     if not a.values or not b.values:
         return replace(nothing, contrast=_from_intervals(a, b, relation.names), design="intervals")
     if relation.together and len(a.turns) == len(b.turns) == relation.pairs:
-        turned = contrast_turns(a.turns, b.turns)
+        turned = contrast_turns(a.turns, b.turns, scatter=relation.scatter)
         # A mean is of all samples of a process, unless something kept inferences waiting: then it errs, too.
         if METRICS[metric].aggregation == "median" or turned.rivals:
             turned = turned if METRICS[metric].unit == "s" else turned.inverse()
@@ -435,7 +441,8 @@ def _from_processes(
 ) -> tuple[Contrast, Design]:
     """From one number per process or group of processes."""
     if relation.together and len(a) == len(b) == relation.pairs:
-        return contrast_pairs(a, b, sequential=True), relation.together
+        scatter = relation.scatter if METRICS[metric].unit in _OF_TIME else None
+        return contrast_pairs(a, b, sequential=True, scatter=scatter), relation.together
     error = relation.between_runs if METRICS[metric].unit in _OF_TIME else 0.0
     contrast = contrast_groups(a, b, error=error)
     method = contrast.method + (f", and {error:.2%} (1 σ) between runs" if error else "")
