@@ -54,9 +54,10 @@ Finals = list[list[Run]]
 SCHEMA = 1
 FEW_COLUMNS = 4
 """Places beyond which they are rows, if there are fewer models."""
-BEST, LIKE_BEST, BEYOND, VAGUE = "★", "≈", "!", "?"
+BEST, EQUAL, LIKE_BEST, BEYOND, VAGUE = "★", "=", "≈", "!", "?"
 _LEGEND = {
     BEST: "best of its model",
+    EQUAL: "as fast as the best in turns, within 3 % or 0.2 µs",
     LIKE_BEST: "can't be told from the best; among these the fewest threads, the grade, memory and start-up decide, or "
     "the value where runs are not in the store of this machine; places without it are worse than one of these",
     VAGUE: "grade D: too uncertain to be ranked",
@@ -200,7 +201,8 @@ class SweepResult:
             {"metric": metric, "model": model, "place": whole[one.best], "why": one.why or None,
              "in_turns": bool(one.turns),
              "ratios": {whole[place]: _ratio(turns) for place, turns in one.turns.items()},
-             "alike": [whole[place] for place in sorted(one.alike)]}
+             "alike": [whole[place] for place in sorted(one.alike)],
+             "equal": [whole[place] for place in sorted(one.equal)]}
             for metric, of_metric in standings.items()
             for model, one in of_metric.items()
             if one.best is not None
@@ -382,7 +384,7 @@ def _list(
 
     def order(model: str, place: str) -> tuple[bool, bool, bool, float]:
         own, value = marks[model][place], values[model][place]
-        return VAGUE in own, BEST not in own, LIKE_BEST not in own, sign_of(metric) * value.value
+        return VAGUE in own, BEST not in own, not {EQUAL, LIKE_BEST} & set(own), sign_of(metric) * value.value
 
     pairs = [
         (model, place) for model, of_model in cells.items() for place in sorted(of_model, key=partial(order, model))
@@ -428,6 +430,7 @@ def _marks_of(metric: str, place: str, value: Value, standing: Standing, limit: 
     """Return the marks of the value of a model in a place, in the order in which they are shown."""
     said = {
         BEST: place == standing.best,
+        EQUAL: place in standing.equal,
         LIKE_BEST: place in standing.alike,
         VAGUE: value.vague and place not in standing.ranked,
         BEYOND: _is_beyond(metric, value, limit),
@@ -553,13 +556,17 @@ def _with_alike(metric: str, of_model: Mapping[str, Value], standing: Standing, 
             return short
         return f"{short} ({quantity(value.value, unit)}{f', {UNRELIABLE}' if value.vague else ''}, {LOOKS_BETTER})"
 
+    even = [name(place) for place in whole if place in standing.equal]
+    fast = [f"{listing(even)} {'is' if len(even) == 1 else 'are'} as fast in turns"] if even else []
     if standing.alike:
         alike = by_key((standing.likely.get(place, ""), name(place)) for place in whole if place in standing.alike)
         words = [
             f"{listing(names)} {words_of_open(likely, len(names), in_turns=bool(standing.turns))}"
             for likely, names in alike.items()
         ]
-        return f"{told} ({'; '.join([standing.why, *words])})"
+        return f"{told} ({'; '.join([standing.why, *fast, *words])})"
+    if even:
+        return f"{told} ({'; '.join([standing.why, *fast])})"
     behind = [place for place in whole if place in standing.ranked and name(place) != _short_place(whole[place])]
     aside = f"; {listing(list(map(name, behind)))} {'is' if len(behind) == 1 else 'are'} slower" if behind else ""
     return f"{told}{f', {standing.why}' if standing.why else ''}{aside}"
