@@ -14,7 +14,7 @@ from comparable_runs import compare, evidence, only, pair_of, row_of, run_of
 from edgewise.comparing.assessment import assess
 from edgewise.comparing.comparison import Side, Variant
 from edgewise.comparing.criteria import Criteria
-from edgewise.comparing.metrics import compare_pairs, contrast_of
+from edgewise.comparing.metrics import OF_MEANS, compare_pairs, contrast_of
 from edgewise.comparing.session_values import join_processes, scatter_of_processes
 from edgewise.record import Disagreement, InTurns, Run, Scenario
 from edgewise.report.comparison.document import disagreement_lines
@@ -171,6 +171,16 @@ def test_a_disagreement_is_kept_in_the_record_of_both_sides():
     run = replace(run_of(measured("latency", 1.0)), in_turns=(turns,))
     assert from_document(to_document(run)).in_turns == (turns,)
     assert apart.inverse().ratios == {"processor time": 0.25, "mean time": 0.5}
+
+
+def test_why_a_rate_may_be_open_where_the_latency_is_decided_is_said():
+    pauses = (1e-3, 9e-3, 5e-3)
+    a = in_turns(1, *[[(1e-3, 10)] * 20 for _ in pauses], others=0.0)
+    b = in_turns(2, *[[(2e-3, 10)] * 19 + [(2e-3 + 30 * pause, 10)] for pause in pauses], others=0.0)
+    a, b = (replace(run, measurements=(*run.measurements, measured("throughput", 500.0, half=9.0))) for run in (a, b))
+    time, rate = (only(a, b, metric=metric) for metric in ("latency", "throughput"))
+    assert (time.verdict, OF_MEANS in time.because) == ("slower", False)
+    assert (rate.verdict, OF_MEANS in rate.because) == ("inconclusive", True)
 
 
 def test_offline_throughput_is_the_harmonic_mean_of_windows():

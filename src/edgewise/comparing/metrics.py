@@ -51,6 +51,7 @@ from edgewise.text import one_line
 
 _WITHOUT_TEST: tuple[Design, ...] = ("exact", "same-run")
 _OF_TIME = ("s", "1/s")
+OF_MEANS = "a rate is of mean times, which pauses move more than the medians of turns that the latency is of"
 OF_RERUNS = "there are too few processes, but the intervals are for a re-run, which has fresh ones"
 
 
@@ -62,6 +63,7 @@ class MetricContrast:
         before, after: the runs' own numbers.
         contrast: None where there is no ratio, and then `because` says why.
         others: share of the processors that others used during turns, 0…1; None where not known.
+        of_mean_times: whether it is a rate, of the mean times of processes whose turns tell the latency.
         processes_each: fresh processes of a side per replicate of the contrast; above 1 where they were joined.
     """
 
@@ -73,6 +75,7 @@ class MetricContrast:
     because: str = ""
     processes_each: float = 1.0
     others: float | None = None
+    of_mean_times: bool = False
 
     @property
     def disagreement(self) -> Disagreement | None:
@@ -275,6 +278,7 @@ def _row(
     because = contrast.doubt
     if verdict == "inconclusive" and not because:
         because = f"not yet proven: a difference, or equality within {margin * 100:.3g} %"
+        because += f"; {OF_MEANS}" if one.of_mean_times else ""
     low, high = contrast.interval() or (None, None)
     apart = low is not None and high is not None and not low <= 1.0 <= high
     proof: tuple[float | None, float | None] = (None, None)
@@ -408,7 +412,8 @@ def _contrast_of_evidence(a: Evidence, b: Evidence, metric: str, *, relation: _R
             others = others_of((*a.turns, *b.turns))
             return replace(nothing, contrast=turned, design=relation.together, others=others)
     contrast, design = _of_runs_apart(a, b, metric, relation=relation)
-    return replace(nothing, contrast=contrast, design=design)
+    of_means = design == "interleaved" and bool(a.turns) and METRICS[metric].unit == "1/s"
+    return replace(nothing, contrast=contrast, design=design, of_mean_times=of_means)
 
 
 def _contrast_parts(a: Sequence[float], b: Sequence[float]) -> Contrast:
