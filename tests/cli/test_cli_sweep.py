@@ -452,10 +452,11 @@ def test_many_places_are_rows_and_a_few_models_are_named_with_their_best():
     assert [row[0].text for row in table.rows] == ["1 thread", *(f"{count} threads" for count in range(2, 7))]
     assert table.rows[0][1].text.endswith("★") and table.rows[4][2].text.endswith("★")
     assert table.rows[5][2].notes == ("not finished",)
-    assert document.answer[0] == (
-        "Latency: best for nets/fast.fake: fake, 1 thread, 1.00 ms; best for nets/slow.fake: fake, 5 threads, 2.00 ms"
+    assert document.answer == (
+        "Latency: best for nets/fast.fake: fake, 1 thread, 1.00 ms",
+        "Latency: best for nets/slow.fake: fake, 5 threads, 2.00 ms",
+        "11 of 12 cells are finished; 1 left",
     )
-    assert document.answer[1] == "11 of 12 cells are finished; 1 left"
 
 
 def places_of(threads, runtimes, value_of=lambda at, cell: 1e-4 * (1 + at + int(cell.threads))):
@@ -538,10 +539,11 @@ def test_several_places_in_a_sentence_have_no_commas_of_their_own():
         return 1e-4 * (1 + 0.01 * (at if "fast" in cell.model else -at) + 0.001 * int(cell.threads))
 
     found = places_of(["1", "2"], ["litert", "openvino"], value).describe()
-    assert found.answer[0] == (
+    assert found.answer[:2] == (
         "Latency: open for nets/fast.fake: litert, 1 thread, 100 µs (by its value alone; openvino 1T, litert 2T and "
-        "openvino 2T can't be told apart from it); open for nets/slow.fake: openvino, 1 thread, 99.1 µs (by its value "
-        "alone; litert 1T, litert 2T and openvino 2T can't be told apart from it)"
+        "openvino 2T can't be told apart from it)",
+        "Latency: open for nets/slow.fake: openvino, 1 thread, 99.1 µs (by its value alone; litert 1T, litert 2T and "
+        "openvino 2T can't be told apart from it)",
     )
 
 
@@ -560,16 +562,17 @@ def test_how_many_models_have_places_that_cannot_be_told_from_the_best_is_said()
         value = {(0, name): 1e-4 for name in ("fast", "slow")} | {(1, "fast"): 1.1e-4, (1, "slow"): 1.1e-4}
         value |= {(1, name): 9e-4 for name in ("fast", "slow") if name not in near}
         found = places_of(["2"], ["litert", "onnxruntime"], lambda at, cell: value[at, cell.model[5:9]])
-        return found.describe().answer[0]
+        return found.describe().answer[:-1]
 
     best = "Latency: best for all 2 models: litert, 2 threads"
-    assert answer() == best
+    assert answer() == (best,)
     assert answer("slow") == (
-        "Latency: best for nets/fast.fake: litert, 2 threads, 100 µs; open for nets/slow.fake: litert, 2 threads, "
-        "100 µs (by its value alone; onnxruntime 2T can't be told apart from it)"
+        "Latency: best for nets/fast.fake: litert, 2 threads, 100 µs",
+        "Latency: open for nets/slow.fake: litert, 2 threads, 100 µs (by its value alone; onnxruntime 2T can't be told "
+        "apart from it)",
     )
     assert answer("fast", "slow") == (
-        "Latency: open for all 2 models: litert, 2 threads can't be told from other places"
+        "Latency: open for all 2 models: litert, 2 threads can't be told from other places",
     )
 
 

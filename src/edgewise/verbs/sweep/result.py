@@ -161,7 +161,9 @@ class SweepResult:
         if self.folder:
             sections.append(Section(title="Files", lines=tuple(self.emitted) or (kept,)))
         best = [
-            _best_line(
+            line
+            for name, values in found.items()
+            for line in _best_lines(
                 name,
                 values,
                 standings[name],
@@ -170,7 +172,6 @@ class SweepResult:
                 again=self._again_with,
                 ways={model: ways[model] for model, one in standings[name].items() if one.without_turns},
             )
-            for name, values in found.items()
         ]
         matrices = [
             _matrix(name, values, standings[name], self.limits.get(name), self._absence)
@@ -178,7 +179,7 @@ class SweepResult:
         ]
         return Document(
             title=f"Sweep {one_line(self.suite)}",
-            answer=self._answer([line for line in best if line]),
+            answer=self._answer(best),
             tables=(*matrices, *cells_tables(rows, by_keys)),
             sections=tuple(sections),
             charts=(lambda: [front.chart() for front in fronts]) if fronts else tuple,
@@ -443,7 +444,7 @@ def _is_beyond(metric: str, value: Value, limit: float | None) -> bool:
     return limit is not None and sign_of(metric) * (value.value - limit) > 0
 
 
-def _best_line(
+def _best_lines(
     metric: str,
     values: Values,
     standings: Mapping[str, Standing],
@@ -452,8 +453,8 @@ def _best_line(
     *,
     again: Callable[[Sequence[str]], str],
     ways: Mapping[str, str],
-) -> str:
-    """``"Latency: best for 3 of 4 models: litert, 1 thread; open for det.onnx"``; "" if it says nothing.
+) -> list[str]:
+    """``"Latency: best for 3 of 4 models: litert, 1 thread; open for det.onnx"``, or a line for each of a few models.
 
     Open are models with places that can't be told from the best.
 
@@ -462,13 +463,13 @@ def _best_line(
         again: the command that measures the cells of some models again.
         ways: model that took no turns → the command that measures it in turns; "" for none.
     """
-    words = []
+    words, each = list[str](), list[str]()
     winners = {model: whole[standings[model].best or ""] for model in values if standings[model].best is not None}
     models = list(winners)
     decided = [model for model in models if not standings[model].alike]
     best = Counter(winners[model] for model in decided or models).most_common()
     if len(models) == 1 or (len(models) <= FEW_COLUMNS and (len(best) > 1 or 0 < len(decided) < len(models))):
-        words += [
+        each += [
             f"{'best' if model in decided else 'open'} for {model}: "
             f"{_with_alike(metric, values[model], standings[model], whole)}"
             for model in models
@@ -503,7 +504,8 @@ def _best_line(
         every = [value for of_model in values.values() for value in of_model.values()]
         beyond = sum(_is_beyond(metric, value, limit) for value in every)
         words.append(f"{beyond} of {len(every)} values are beyond {quantity(limit, METRICS[metric].unit)}")
-    return one_line(f"{label_of(metric)}: {'; '.join(words)}") if words else ""
+    told = [*each, *(["; ".join(words)] if words else [])] if len(each) > 1 else ["; ".join([*each, *words])]
+    return [one_line(f"{label_of(metric)}: {line}") for line in told if line]
 
 
 def _without_best(
