@@ -75,7 +75,7 @@ def turns(monkeypatch) -> Turns:
         return InTurns(against=other.id, ratio=ratio, low=low, high=high, verdict=verdict, method="made up")
 
     def with_turns(some, history, *, each_s):
-        assert each_s == 30.0
+        assert each_s == 60.0
         if found.raises is not None and len(found.asked) == found.at:
             raise found.raises
         found.asked.append([f"{one.job.model.name} {one.job.runtime.threads}" for one in some])
@@ -190,14 +190,14 @@ def test_places_that_may_be_the_best_are_measured_in_turns_once(turns, capsys):
     both = [["fast.fake 1", "fast.fake 2"]]
     turns.slower[1] = 1.25
     assert run(["sweep", suite, "--dry-run"]) == 0
-    assert "2 of 2 cells to carry out; time: not known before one is finished, then at most 60.0 s in turns" in (
+    assert "2 of 2 cells to carry out; time: not known before one is finished, then at most 120 s in turns" in (
         capsys.readouterr().out
     )
     assert run(["sweep", suite]) == 0
     out, err = capsys.readouterr()
     first = "Latency: best for nets/fast.fake: fake, 2 threads, 1.00 ms, proven in turns\n2 of 2 cells are finished\n"
     assert out.startswith(first) and turns.asked == both
-    assert "measuring these 2 in turns, 60 s at most" in err and "nets/fast.fake: The first numbers of " in err
+    assert "measuring these 2 in turns, 120 s at most" in err and "nets/fast.fake: The first numbers of " in err
     best = {"metric": "latency", "model": "nets/fast.fake", "place": "fake, 2 threads", "why": "proven in turns",
             "in_turns": True, "ratios": {"fake, 1 thread": {"ratio": 1.25, "low": 1.2375, "high": 1.2625}},
             "alike": [], "equal": []}  # fmt: skip
