@@ -226,7 +226,9 @@ def compare_pairs(
     relations = {
         (first, second): replace(
             _relation(variants[first].run, variants[second].run, _labels(variants, (first, second))),
-            scatter=add(known) if (known := [one for at in (first, second) if (one := variants[at].scatter)]) else None,
+            scatter=add(known)
+            if (known := [each for at in (first, second) if (each := variants[at].scatter)])
+            else None,
         )
         for first, second in pairs
     }
