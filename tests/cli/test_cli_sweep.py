@@ -6,6 +6,7 @@ import json
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import yaml
@@ -58,6 +59,7 @@ class Turns:
     asked: list[list[str]] = field(default_factory=list)
     raises: BaseException | None = None
     at: int = 0
+    close: Literal["same", "inconclusive"] = "inconclusive"
 
 
 @pytest.fixture(autouse=True)
@@ -68,12 +70,12 @@ def turns(monkeypatch) -> Turns:
     def told(one: Run, other: Run) -> InTurns:
         first, second = (each.value("latency") * found.slower[each.job.runtime.threads] for each in (one, other))
         ratio = first / second
-        verdict = "faster" if ratio < 0.98 else "slower" if ratio > 1.02 else "inconclusive"
+        verdict = "faster" if ratio < 0.98 else "slower" if ratio > 1.02 else found.close
         low, high = ratio * 0.99, ratio * 1.01
         return InTurns(against=other.id, ratio=ratio, low=low, high=high, verdict=verdict, method="made up")
 
     def with_turns(some, history, *, each_s):
-        assert each_s == 15.0
+        assert each_s == 60.0
         if found.raises is not None and len(found.asked) == found.at:
             raise found.raises
         found.asked.append([f"{one.job.model.name} {one.job.runtime.threads}" for one in some])
@@ -188,17 +190,17 @@ def test_places_that_may_be_the_best_are_measured_in_turns_once(turns, capsys):
     both = [["fast.fake 1", "fast.fake 2"]]
     turns.slower[1] = 1.25
     assert run(["sweep", suite, "--dry-run"]) == 0
-    assert "2 of 2 cells to carry out; time: not known before one is finished, then at most 30.0 s in turns" in (
+    assert "2 of 2 cells to carry out; time: not known before one is finished, then at most 120 s in turns" in (
         capsys.readouterr().out
     )
     assert run(["sweep", suite]) == 0
     out, err = capsys.readouterr()
     first = "Latency: best for nets/fast.fake: fake, 2 threads, 1.00 ms, proven in turns\n2 of 2 cells are finished\n"
     assert out.startswith(first) and turns.asked == both
-    assert "measuring these 2 in turns, 30 s at most" in err and "nets/fast.fake: The first numbers of " in err
+    assert "measuring these 2 in turns, 120 s at most" in err and "nets/fast.fake: The first numbers of " in err
     best = {"metric": "latency", "model": "nets/fast.fake", "place": "fake, 2 threads", "why": "proven in turns",
             "in_turns": True, "ratios": {"fake, 1 thread": {"ratio": 1.25, "low": 1.2375, "high": 1.2625}},
-            "alike": []}  # fmt: skip
+            "alike": [], "equal": []}  # fmt: skip
     assert json.loads(Path("suite-results/board.json").read_text())["best"] == [best]
     assert run(["sweep", suite, "--dry-run"]) == 0 and "in turns" not in capsys.readouterr().out
     assert run(["sweep", suite, "-q"]) == 0 and turns.asked == both  # as they are in the store
@@ -283,6 +285,19 @@ def test_a_value_that_looks_better_than_what_turns_prove_is_said(turns):
         "Latency: open for nets/fast.fake: fake, 1 thread, 900 µs, grade D (fewest threads; fake 2T can't be told apart "
         "from it in turns)"
     )
+
+
+def test_a_place_that_is_as_fast_in_turns_is_equal_and_not_open(turns):
+    turns.close = "same"
+    found = work.sweep(SweepRequest(suite=write(models=["nets/fast.fake"], order="listed")), Context())
+    document = found.describe()
+    assert document.answer[0] == (
+        "Latency: best for nets/fast.fake: fake, 1 thread, 1.00 ms (fewest threads; fake 2T is as fast in turns)"
+    )
+    assert [cell.text.split()[-1] for cell in document.tables[0].rows[0][1:]] == ["★", "="]
+    assert document.tables[0].notes == ("★ best of its model", "= as fast as the best in turns, within 3 % or 0.2 µs")
+    (best,) = found.to_document()["best"]
+    assert (best["alike"], best["equal"]) == ([], ["fake, 2 threads"])
 
 
 def test_a_place_whose_interval_in_turns_leaves_1_out_is_probably_faster(turns):
@@ -437,10 +452,11 @@ def test_many_places_are_rows_and_a_few_models_are_named_with_their_best():
     assert [row[0].text for row in table.rows] == ["1 thread", *(f"{count} threads" for count in range(2, 7))]
     assert table.rows[0][1].text.endswith("★") and table.rows[4][2].text.endswith("★")
     assert table.rows[5][2].notes == ("not finished",)
-    assert document.answer[0] == (
-        "Latency: best for nets/fast.fake: fake, 1 thread, 1.00 ms; best for nets/slow.fake: fake, 5 threads, 2.00 ms"
+    assert document.answer == (
+        "Latency: best for nets/fast.fake: fake, 1 thread, 1.00 ms",
+        "Latency: best for nets/slow.fake: fake, 5 threads, 2.00 ms",
+        "11 of 12 cells are finished; 1 left",
     )
-    assert document.answer[1] == "11 of 12 cells are finished; 1 left"
 
 
 def places_of(threads, runtimes, value_of=lambda at, cell: 1e-4 * (1 + at + int(cell.threads))):
@@ -523,10 +539,11 @@ def test_several_places_in_a_sentence_have_no_commas_of_their_own():
         return 1e-4 * (1 + 0.01 * (at if "fast" in cell.model else -at) + 0.001 * int(cell.threads))
 
     found = places_of(["1", "2"], ["litert", "openvino"], value).describe()
-    assert found.answer[0] == (
+    assert found.answer[:2] == (
         "Latency: open for nets/fast.fake: litert, 1 thread, 100 µs (by its value alone; openvino 1T, litert 2T and "
-        "openvino 2T can't be told apart from it); open for nets/slow.fake: openvino, 1 thread, 99.1 µs (by its value "
-        "alone; litert 1T, litert 2T and openvino 2T can't be told apart from it)"
+        "openvino 2T can't be told apart from it)",
+        "Latency: open for nets/slow.fake: openvino, 1 thread, 99.1 µs (by its value alone; litert 1T, litert 2T and "
+        "openvino 2T can't be told apart from it)",
     )
 
 
@@ -545,16 +562,17 @@ def test_how_many_models_have_places_that_cannot_be_told_from_the_best_is_said()
         value = {(0, name): 1e-4 for name in ("fast", "slow")} | {(1, "fast"): 1.1e-4, (1, "slow"): 1.1e-4}
         value |= {(1, name): 9e-4 for name in ("fast", "slow") if name not in near}
         found = places_of(["2"], ["litert", "onnxruntime"], lambda at, cell: value[at, cell.model[5:9]])
-        return found.describe().answer[0]
+        return found.describe().answer[:-1]
 
     best = "Latency: best for all 2 models: litert, 2 threads"
-    assert answer() == best
+    assert answer() == (best,)
     assert answer("slow") == (
-        "Latency: best for nets/fast.fake: litert, 2 threads, 100 µs; open for nets/slow.fake: litert, 2 threads, "
-        "100 µs (by its value alone; onnxruntime 2T can't be told apart from it)"
+        "Latency: best for nets/fast.fake: litert, 2 threads, 100 µs",
+        "Latency: open for nets/slow.fake: litert, 2 threads, 100 µs (by its value alone; onnxruntime 2T can't be told "
+        "apart from it)",
     )
     assert answer("fast", "slow") == (
-        "Latency: open for all 2 models: litert, 2 threads can't be told from other places"
+        "Latency: open for all 2 models: litert, 2 threads can't be told from other places",
     )
 
 
@@ -861,6 +879,12 @@ def test_cells_of_grade_d_are_named_with_the_load_and_the_command_that_repeats_t
         f"{two}: only 9 samples: unreliable",
         again,
     )
+    wide = [f"the 95 % interval, 220 [{low}, 315] µs, spans more than a factor of 2 (at best D)" for low in (150, 151)]
+    several = [
+        replace(one, trust=Trust(grade="D", reasons=(each, "samples form 2 clusters (at best B)")), cautions=())
+        for one, each in zip(held, wide, strict=True)
+    ]
+    assert lines(held=several) == (f"all 2 cells: the 95 % interval spans more than a factor of 2; {again}",)
     assert lines(held=()) == (
         "all 2 cells: the reason is in the record of the run, which is not in the store of this machine; " + again,
     )

@@ -4,10 +4,12 @@ import signal
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 from edgewise.device.transports import local
 from edgewise.device.transports.local import LocalTransport
+from patience import wait_until
 
 pytestmark = pytest.mark.cold
 
@@ -182,3 +184,23 @@ def test_a_deadline_is_waited_for_in_the_kernel(start, monkeypatch):
         process.wait(0.0)
     process.stdin.close()
     assert process.wait(DEADLINE_S) == 0
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere workers are not stopped, as they would outlive their host"
+)
+def test_one_that_is_paused_stands_still_until_it_goes_on(start):
+    process = start(sys.executable, "-c", "print('there', flush=True); input(); print('heard', flush=True); input()")
+    assert read_line(process) == b"there\n"
+    process.pause()
+    wait_until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    assert not select.select([process.stdout], [], [], 0.0)[0]
+    process.resume()
+    assert read_line(process) == b"heard\n"
+    process.pause()
+    process.kill()
+    assert process.returncode == -signal.SIGKILL
+    process.pause()
+    process.resume()

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from edgewise.comparing import finals
 from edgewise.comparing.comparison import Comparison, Side, Variant
+from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.finals import _told, can_take_turns, with_turns
 from edgewise.comparing.turns import compare_in_turns
 from edgewise.progress import Event, reporting_to
@@ -16,6 +18,7 @@ from edgewise.record import InTurns, Measurement, Run, Stopping, TargetSpec
 from edgewise.record.job import Scenario
 from edgewise.run import interleaving
 from edgewise.run.plan import Axes, make_plan
+from edgewise.stats.between_runs import Scatter
 from edgewise.testing import write_fake_model
 from messages import has, says
 from sample_runs import make_run, run_id
@@ -88,6 +91,62 @@ def test_it_ends_once_the_leader_is_known(tmp_path, monkeypatch):
     monkeypatch.setattr(interleaving._State, "take_places", lambda state: (count(state), taken(state))[1])
     with_turns([run_of(1, tmp_path, 1.0), run_of(2, tmp_path, 2.0)], lambda machine: [])
     assert len(rounds) == 5
+
+
+def test_one_that_is_proven_slower_is_out_and_the_rest_is_measured_on(tmp_path, monkeypatch):
+    scatter = {1: 0.0, 2: 0.1, 3: 0.0}
+    runs = [run_of(1, tmp_path, 1.0), run_of(2, tmp_path, 1.05), run_of(3, tmp_path, 3.0)]
+    known = {run.id: Scatter(scatter[place] ** 2, 100.0) for place, run in enumerate(runs, 1) if scatter[place]}
+    monkeypatch.setattr(finals, "scatter_of_processes", lambda run: known.get(run.id))
+    found = with_turns(runs, lambda machine: [])
+    pairs = {
+        (one, two): int(re.search(r"(\d+) pairs", runs_told.method)[1])
+        for one, run in enumerate(found, 1)
+        for two, other in enumerate(runs, 1)
+        if (runs_told := run.turns_against(other)) is not None
+    }
+    assert pairs[1, 3] == pairs[2, 3] == pairs[3, 1] == pairs[3, 2] == 5
+    assert pairs[1, 2] == pairs[2, 1] > 5
+    assert (found[2].turns_against(runs[0]).verdict, found[2].turns_against(runs[1]).verdict) == ("slower", "slower")
+
+
+def told_by(rows: dict[tuple[str, str], str]):
+    """What compares pairs by these verdicts: (A, B) → that of B."""
+
+    def compare(variants, pairs, metrics, *, criteria):
+        return [
+            Comparison(
+                a=variants[a].label, b=variants[b].label, metric="latency", before=Side(value=1.0),
+                after=Side(value=1.0), ratio=1.0, verdict=rows.get((variants[a].label, variants[b].label), "inconclusive"),
+            )
+            for a, b in pairs
+        ]  # fmt: skip
+
+    return compare
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "told"),
+    [
+        ({}, set()),
+        ({("a", "c"): "slower"}, {"c"}),
+        ({("a", "b"): "faster"}, {"a"}),  # the leader itself: who leads is not known before
+        ({("a", "b"): "slower", ("a", "c"): "slower"}, "it is decided which are the fastest"),
+        ({("a", "b"): "same", ("a", "c"): "slower"}, "it is decided which are the fastest"),
+        ({("a", "b"): "faster", ("b", "c"): "slower"}, "it is decided which are the fastest"),
+        ({("a", "b"): "same", ("a", "c"): "same"}, "it is decided which are the fastest"),
+    ],
+)
+def test_who_is_out_and_when_it_ends(monkeypatch, verdicts, told):
+    opposite = {"faster": "slower", "slower": "faster"}
+    both = verdicts | {(b, a): opposite.get(verdict, verdict) for (a, b), verdict in verdicts.items()}
+    monkeypatch.setattr(finals, "compare_pairs", told_by(both))
+    monkeypatch.setattr(finals, "rows_with_reruns", lambda rows, variants, history: list(rows))
+    bracket = finals._Bracket(Criteria(metrics=("latency",)), lambda machine: [])
+    variants = [Variant(label=label, run=make_run(number)) for number, label in enumerate("abc", 1)]
+    assert bracket.settle(variants) == told
+    pairs = [frozenset((row.a, row.b)) for row in bracket.end(variants)]
+    assert len(pairs) == len(set(pairs)) == 3
 
 
 def test_a_finalist_that_fails_leaves_the_others_as_they_were(tmp_path):

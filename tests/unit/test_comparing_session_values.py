@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from comparable_runs import compare, evidence, only, row_of, run_of
+from comparable_runs import compare, evidence, only, pair_of, row_of, run_of
 from edgewise.comparing.assessment import assess
 from edgewise.comparing.comparison import Side, Variant
 from edgewise.comparing.criteria import Criteria
-from edgewise.comparing.metrics import contrast_of
-from edgewise.comparing.session_values import join_processes
+from edgewise.comparing.metrics import OF_MEANS, compare_pairs, contrast_of
+from edgewise.comparing.session_values import join_processes, scatter_of_processes
 from edgewise.record import Disagreement, InTurns, Run, Scenario
 from edgewise.report.comparison.document import disagreement_lines
 from edgewise.report.comparison.tables import before_after_table
-from edgewise.stats.comparison import RISK_FACTOR, replicates_to_decide
+from edgewise.stats.between_runs import Scatter
+from edgewise.stats.comparison import RISK_FACTOR, STOPPED_LEVEL, replicates_to_decide
 from edgewise.stats.turns import MEAN
 from edgewise.store.codec import from_document, to_document
 from messages import has, says, wording
@@ -34,6 +35,30 @@ def test_medians_of_processes():
     assert found.values == (2.0, 5.0)
     assert found.lengths == (3, 2)
     assert found.side == Side(value=4.0, replicates=2)
+
+
+def test_scatter_of_processes_is_beyond_that_of_their_parts():
+    fast, slow = [1.0] * 8, [2.0] * 8
+    found = scatter_of_processes(run_of(row_of("latency", [fast, slow, fast]), processes=3))
+    # logarithms 0, ln 2, 0
+    assert found == Scatter(pytest.approx(math.log(2.0) ** 2 / 3), 2.0)
+    # each process is more unsteady than they differ: it may be the machine
+    unsteady = run_of(row_of("latency", [[scale, 3.0 * scale] * 4 for scale in (1.0, 1.1, 1.2)]), processes=3)
+    assert scatter_of_processes(unsteady) is None
+    assert scatter_of_processes(run_of(row_of("latency", [fast, slow]), processes=2)) is None
+
+
+def test_a_pair_of_runs_varies_as_both_of_their_earlier_processes():
+    a, b = pair_of("latency", [1e-3] * 5, [2e-3] * 5)
+    variants = [replace(a, scatter=Scatter(0.01, 4.0)), replace(b, scatter=Scatter(0.02, 4.0))]
+    (exact,) = compare_pairs([a, b], [(0, 1)], ["latency"], criteria=Criteria())
+    (row,) = compare_pairs(variants, [(0, 1)], ["latency"], criteria=Criteria())
+    assert (exact.low, exact.high) == pytest.approx((2.0, 2.0))
+    # the pairs' variance of 0 has 4 degrees; that of both has 0.03² / (0.01² / 4 + 0.02² / 4) = 7.2
+    variance, degrees = 0.03 * 7.2 / 11.2, 11.2
+    reach = math.exp(scipy.stats.t.ppf(1 - (1 - STOPPED_LEVEL) / 2, degrees) * math.sqrt(variance / 5))
+    assert (row.low, row.high) == pytest.approx((2.0 / reach, 2.0 * reach))
+    assert (row.verdict, "other processes" in row.method) == ("slower", True)
 
 
 def test_means_of_processes_where_the_catalogue_says_mean():
@@ -146,6 +171,16 @@ def test_a_disagreement_is_kept_in_the_record_of_both_sides():
     run = replace(run_of(measured("latency", 1.0)), in_turns=(turns,))
     assert from_document(to_document(run)).in_turns == (turns,)
     assert apart.inverse().ratios == {"processor time": 0.25, "mean time": 0.5}
+
+
+def test_why_a_rate_may_be_open_where_the_latency_is_decided_is_said():
+    pauses = (1e-3, 9e-3, 5e-3)
+    a = in_turns(1, *[[(1e-3, 10)] * 20 for _ in pauses], others=0.0)
+    b = in_turns(2, *[[(2e-3, 10)] * 19 + [(2e-3 + 30 * pause, 10)] for pause in pauses], others=0.0)
+    a, b = (replace(run, measurements=(*run.measurements, measured("throughput", 500.0, half=9.0))) for run in (a, b))
+    time, rate = (only(a, b, metric=metric) for metric in ("latency", "throughput"))
+    assert (time.verdict, OF_MEANS in time.because) == ("slower", False)
+    assert (rate.verdict, OF_MEANS in rate.because) == ("inconclusive", True)
 
 
 def test_offline_throughput_is_the_harmonic_mean_of_windows():

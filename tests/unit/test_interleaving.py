@@ -28,7 +28,7 @@ from edgewise.run.run_builder import Sensors
 from edgewise.testing import write_fake_model
 from messages import says, wording
 from scripted_clock import ScriptedClock
-from threaded_workers import Line, Part, install, interrupt_round, play_worker
+from threaded_workers import Line, Part, ThreadProcess, install, interrupt_round, play_worker
 
 MS = 1_000_000
 NO_METERS = Sensors(absences={"energy": "no meter was asked"})
@@ -122,6 +122,44 @@ def test_every_worker_has_one_turn_in_each_cycle_and_the_order_is_random(tmp_pat
     assert min(counts.values()) > 10
 
 
+def test_whom_the_judge_takes_out_is_measured_no_more(tmp_path, transport):
+    def judge(runs: Sequence[Run]) -> list[int]:
+        return [1]
+
+    done = measure(jobs_of(tmp_path, "a", "b", "c"), rounds=3, looks=(1,), judge=judge)
+    assert [len(run.sessions) for run in done.runs] == [3, 1, 3] and done.rounds == 3
+    assert [run.status for run in done.runs] == ["done"] * 3
+    assert Counter(transport.turns()) == {"a": 15, "b": 5, "c": 15}
+
+
+def test_one_that_is_left_alone_is_measured_no_more(tmp_path):
+    done = measure(jobs_of(tmp_path, "a", "b"), rounds=3, looks=(1,), judge=lambda runs: [0])
+    assert (done.rounds, done.stopped_because) == (1, "too few variants are left to compare")
+
+
+def test_one_worker_runs_at_a_time(tmp_path, monkeypatch):
+    running: set[int] = set()
+    most: list[int] = []
+    number = itertools.count()
+
+    def begin(process: ThreadProcess, *words: object) -> None:
+        started(process, *words)
+        process.mark = next(number)
+        running.add(process.mark)
+
+    def resume(process: ThreadProcess) -> None:
+        running.add(process.mark)
+        most.append(len(running))
+
+    started = ThreadProcess.__init__
+    monkeypatch.setattr(ThreadProcess, "__init__", begin)
+    monkeypatch.setattr(ThreadProcess, "pause", lambda process: running.discard(process.mark), raising=False)
+    monkeypatch.setattr(ThreadProcess, "resume", resume, raising=False)
+    measure(jobs_of(tmp_path, "a", "b", "c"))
+    # counts at both ends, five turns and the end; those that have ended stay resumed
+    assert most[: 3 + 15 + 3] == [1] * 21 and most[21:] == [1, 2, 3]
+
+
 def order_of_turns(folder, monkeypatch, *, seed, scenario=None) -> list[tuple[str, str]]:
     threads = install(monkeypatch, turns=10)
     measure(jobs_of(folder, "a", "b", scenario=scenario), rounds=2, seed=seed)
@@ -189,6 +227,9 @@ class Player:
     def send(self, kind: str, **fields: float) -> None:
         assert kind == "turn"
         assert fields == {"seconds": interleaving.TURN_S, "most": interleaving.MOST_A_TURN}
+
+    def pause(self) -> None:
+        """Time passes in turns only."""
 
     def wait_for(self, kind: str) -> bool:
         assert kind == "turned"

@@ -7,6 +7,7 @@ import pytest
 import scipy.stats
 
 from edgewise.errors import BadInput
+from edgewise.stats.between_runs import Scatter
 from edgewise.stats.comparison import (
     LOOKS,
     RISK,
@@ -55,6 +56,33 @@ def test_pairs_are_the_paired_t_test_on_logarithms(n):
     assert found.interval() == pytest.approx((math.exp(low), math.exp(high)))
     assert found.ratio == pytest.approx(scipy.stats.gmean(b / a))
     assert (found.replicates, found.degrees, found.doubt) == (n, n - 1, "")
+
+
+def test_a_larger_variance_that_other_processes_tell_is_pooled_with_that_of_the_pairs():
+    a, b = [1.0] * 5, [math.exp(each) for each in (1.0, 1.1, 0.9, 1.0, 1.0)]
+    own = contrast_pairs(a, b, sequential=True)
+    assert (own.error, own.degrees) == (pytest.approx(math.sqrt(0.005 / 5)), 4)
+    wider = contrast_pairs(a, b, sequential=True, scatter=Scatter(0.041, 8.0))
+    # (4 · 0.005 + 8 · 0.041) / 12 = 0.029
+    assert (wider.error, wider.degrees) == (pytest.approx(math.sqrt(0.029 / 5)), 12)
+    assert wider.ratio == own.ratio and "other processes" in wider.method
+    assert contrast_pairs(a, b, sequential=True, scatter=Scatter(0.004, 8.0)) == own
+
+
+def test_where_a_process_draws_one_of_two_speeds_intervals_of_few_pairs_hold_with_what_others_tell():
+    """A fifth of the processes is 1.8 times as slow: of five pairs a third has no such one."""
+    random = np.random.default_rng(3)
+    truth = 0.2 * math.log(1.8)
+    held = {"alone": 0, "pooled": 0}
+    for _ in range(1000):
+        pairs, others = (
+            math.log(1.8) * (random.random(5) < 0.2) + random.normal(0.0, 0.01, 5) for _ in ("pairs", "others")
+        )
+        scatter = Scatter(float(others.var(ddof=1)), 4.0)
+        for name, known in (("alone", None), ("pooled", scatter)):
+            low, high = contrast_pairs([1.0] * 5, np.exp(pairs), sequential=False, scatter=known).interval()
+            held[name] += math.log(low) <= truth <= math.log(high)
+    assert held["alone"] < 700 and held["pooled"] > 850
 
 
 @pytest.mark.parametrize(("k", "m"), [(2, 2), (3, 5), (5, 5), (40, 7)])

@@ -11,6 +11,7 @@ from edgewise.formatting import ratio_text
 from edgewise.metrics import METRICS
 from edgewise.record import Disagreement, Run
 from edgewise.shown import Shown
+from edgewise.stats.between_runs import Scatter
 from edgewise.stats.comparison import RISK
 
 Verdict = Literal["faster", "slower", "same", "inconclusive"]
@@ -33,10 +34,16 @@ _WORDS: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One thing that is compared: a label and the run that was measured of it."""
+    """One thing that is compared: a label and the run that was measured of it.
+
+    Attributes:
+        scatter: variance of the logarithm of its time between fresh processes, as an earlier run of the same job tells
+            it (`edgewise.comparing.session_values.scatter_of_processes`); that of turns is pooled with it.
+    """
 
     label: str
     run: Run
+    scatter: Scatter | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ from edgewise.record import Disagreement, Run
 from edgewise.record.facts import NOT_A_MODEL, is_only_vague, is_unreliable
 from edgewise.run.measurements import Z95
 from edgewise.run.variation import reach_of
+from edgewise.stats.between_runs import Scatter, add
 from edgewise.stats.comparison import (
     LEAST_REPLICATES,
     LOOKS,
@@ -50,6 +51,7 @@ from edgewise.text import one_line
 
 _WITHOUT_TEST: tuple[Design, ...] = ("exact", "same-run")
 _OF_TIME = ("s", "1/s")
+OF_MEANS = "a rate is of mean times, which pauses move more than the medians of turns that the latency is of"
 OF_RERUNS = "there are too few processes, but the intervals are for a re-run, which has fresh ones"
 
 
@@ -61,6 +63,7 @@ class MetricContrast:
         before, after: the runs' own numbers.
         contrast: None where there is no ratio, and then `because` says why.
         others: share of the processors that others used during turns, 0…1; None where not known.
+        of_mean_times: whether it is a rate, of the mean times of processes whose turns tell the latency.
         processes_each: fresh processes of a side per replicate of the contrast; above 1 where they were joined.
     """
 
@@ -72,6 +75,7 @@ class MetricContrast:
     because: str = ""
     processes_each: float = 1.0
     others: float | None = None
+    of_mean_times: bool = False
 
     @property
     def disagreement(self) -> Disagreement | None:
@@ -99,6 +103,7 @@ class _Relation:
             alone that neither reached; else "".
         doubted: the one metric that `doubt` is about, where the grades follow from the width of its interval; None is
             all times.
+        scatter: variance of the log ratio of a time between pairs of processes, as other processes tell it.
         unlike: why their accuracies can't be compared; "" where they can.
         names: what reasons call them.
         more: how to get more samples of a program; "" for models.
@@ -115,6 +120,7 @@ class _Relation:
     unlike: str
     names: tuple[str, str]
     more: str
+    scatter: Scatter | None = None
 
 
 def contrast_of(a: Run, b: Run, metric: str, *, names: tuple[str, str] = ("A", "B")) -> MetricContrast:
@@ -218,7 +224,12 @@ def compare_pairs(
     """
     evidence = evidence_of(variants)
     relations = {
-        (first, second): _relation(variants[first].run, variants[second].run, _labels(variants, (first, second)))
+        (first, second): replace(
+            _relation(variants[first].run, variants[second].run, _labels(variants, (first, second))),
+            scatter=add(known)
+            if (known := [each for at in (first, second) if (each := variants[at].scatter)])
+            else None,
+        )
         for first, second in pairs
     }
     found = [
@@ -269,6 +280,7 @@ def _row(
     because = contrast.doubt
     if verdict == "inconclusive" and not because:
         because = f"not yet proven: a difference, or equality within {margin * 100:.3g} %"
+        because += f"; {OF_MEANS}" if one.of_mean_times else ""
     low, high = contrast.interval() or (None, None)
     apart = low is not None and high is not None and not low <= 1.0 <= high
     proof: tuple[float | None, float | None] = (None, None)
@@ -395,14 +407,15 @@ def _contrast_of_evidence(a: Evidence, b: Evidence, metric: str, *, relation: _R
     if not a.values or not b.values:
         return replace(nothing, contrast=_from_intervals(a, b, relation.names), design="intervals")
     if relation.together and len(a.turns) == len(b.turns) == relation.pairs:
-        turned = contrast_turns(a.turns, b.turns)
+        turned = contrast_turns(a.turns, b.turns, scatter=relation.scatter)
         # A mean is of all samples of a process, unless something kept inferences waiting: then it errs, too.
         if METRICS[metric].aggregation == "median" or turned.rivals:
             turned = turned if METRICS[metric].unit == "s" else turned.inverse()
             others = others_of((*a.turns, *b.turns))
             return replace(nothing, contrast=turned, design=relation.together, others=others)
     contrast, design = _of_runs_apart(a, b, metric, relation=relation)
-    return replace(nothing, contrast=contrast, design=design)
+    of_means = design == "interleaved" and bool(a.turns) and METRICS[metric].unit == "1/s"
+    return replace(nothing, contrast=contrast, design=design, of_mean_times=of_means)
 
 
 def _contrast_parts(a: Sequence[float], b: Sequence[float]) -> Contrast:
@@ -435,7 +448,8 @@ def _from_processes(
 ) -> tuple[Contrast, Design]:
     """From one number per process or group of processes."""
     if relation.together and len(a) == len(b) == relation.pairs:
-        return contrast_pairs(a, b, sequential=True), relation.together
+        scatter = relation.scatter if METRICS[metric].unit in _OF_TIME else None
+        return contrast_pairs(a, b, sequential=True, scatter=scatter), relation.together
     error = relation.between_runs if METRICS[metric].unit in _OF_TIME else 0.0
     contrast = contrast_groups(a, b, error=error)
     method = contrast.method + (f", and {error:.2%} (1 σ) between runs" if error else "")

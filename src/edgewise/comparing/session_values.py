@@ -21,6 +21,7 @@ from edgewise.run.metering import OF_ENERGY
 from edgewise.run.told_facts import TURN_LISTS
 from edgewise.run.variation import reach_of
 from edgewise.stats.autocorrelation import Samples
+from edgewise.stats.between_runs import Scatter
 from edgewise.stats.comparison import LEAST_REPLICATES
 from edgewise.stats.distributions import t_quantile
 from edgewise.stats.turns import Turns
@@ -29,6 +30,9 @@ PERCENTILE_METRIC = "latency_p99"
 PERCENTILE = 99.0
 LEAST_FOR_PERCENTILE = 1000
 """A percentile is given only where at least ten samples are expected beyond it: n ≥ 10/(1 − p)."""
+
+PARTS = 8
+"""Parts of a process whose medians tell how much its speed varies while it lives."""
 
 MEAN_METRIC = "latency_mean"
 OF_OTHERS = ("busy_share_of_others", "steal_share")
@@ -174,6 +178,22 @@ def gather_evidence(run: Run, metric: str, *, name: str) -> Evidence:
     turns = _turns(run, [part / each for part in sessions]) if is_timed else ()
     view = words_of_view(row) if metric in OF_ENERGY else ""
     return Evidence(side=side, values=values, lengths=tuple(map(len, sessions)), turns=turns, view=view)
+
+
+def scatter_of_processes(run: Run) -> Scatter | None:
+    """Return the variance of the logarithm of the headline between fresh processes of `run`.
+
+    It is beyond how the parts of each process vary, which the machine's other work moves as well; None where it is not
+    beyond that, or there are too few processes to tell.
+    """
+    row = run.measurement(run.headline)
+    sessions, wrong = _split(row, processes=len(run.sessions), name="") if row is not None and row.samples else ([], "")
+    if wrong or len(sessions) < LEAST_REPLICATES or not all((each > 0.0).all() for each in sessions):
+        return None
+    within = [np.log([np.median(part) for part in np.array_split(each, min(PARTS, len(each)))]) for each in sessions]
+    between = float(np.var([np.log(np.median(each)) for each in sessions], ddof=1))
+    beyond = between - float(np.mean([each.var(ddof=1) if len(each) > 1 else 0.0 for each in within]))
+    return Scatter(beyond, len(sessions) - 1.0) if beyond > 0.0 else None
 
 
 def _withheld(source: Measurement, run: Run, metric: str, name: str) -> tuple[float, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
@@ -32,7 +32,8 @@ LONGER = 3
 MOST_VARIANTS = 32
 """All processes of a round are alive at once."""
 
-Settled = Callable[[Sequence[Variant]], str | None]
+Settled = Callable[[Sequence[Variant]], str | Collection[str] | None]
+"""Told the variants at every look; gives why to stop, or the labels of those that are measured no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +85,7 @@ def run_trial(
         save: keeps a run; all are saved at every look and in the end.
         sensors: None asks the meters, which every process then reads after its turns.
         history: the reference times of earlier runs on this machine; None reads those in the user's own store.
-        settled: called with the variants at every look; returns why to stop, or None. Without it measuring stops once
-            every verdict on `trial.until` is decided.
+        settled: asked at every look. Without it measuring stops once every verdict on `trial.until` is decided.
         holding: the device is held inside; entered once the jobs were checked.
         variant: makes a variant of a label and its run; it may know more of the model.
 
@@ -117,14 +117,15 @@ def run_trial(
         made = variant or (lambda label, run: Variant(label=label, run=run))
         return list(map(made, labels, runs))
 
-    def judge(runs: Sequence[Run]) -> str | None:
+    def judge(runs: Sequence[Run]) -> str | Collection[int] | None:
         variants = variants_of(runs)
         # What the networks put out is known after the first round only.
         require_fair(check_fairness(variants).obstacles, force=criteria.force)
         if max(len(run.sessions) for run in runs) < min(LOOKS[0], trial.rounds or LOOKS[0]):
             return None
         if settled is not None:
-            return settled(variants)
+            told = settled(variants)
+            return told if told is None or isinstance(told, str) else [labels.index(label) for label in told]
         if variants[0].run.status == "failed":
             return f"{labels[0]}, which the others are compared with, failed"
         return _is_safe(compare_runs(variants, judged), until)

@@ -59,6 +59,17 @@ class TellsEnd(Protocol):
 
 
 @runtime_checkable
+class Pauses(Protocol):
+    """A process that can be stopped for a while with all its threads, and still ends when the host does."""
+
+    def pause(self) -> None:
+        """Stop all its threads, wherever they are; one that has ended stays so."""
+
+    def resume(self) -> None:
+        """Let them go on."""
+
+
+@runtime_checkable
 class LosesLink(Protocol):
     """A process behind a link that can drop.
 

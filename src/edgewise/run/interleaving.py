@@ -2,14 +2,15 @@
 
 Rounds are the unit of replication (randomised multiple interleaved trials: Abedi and Brecht, ICPE 2017). Within a round
 the processes are alive together and time a few inferences each, again and again, so that what moves slowly under one
-moves under all. Scenarios that have a schedule of their own are measured one process after the other, in random order.
+moves under all; a process on this machine is stopped until its next turn. Scenarios that have a schedule of their own
+are measured one process after the other, in random order.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -48,7 +49,8 @@ REQUESTS = 3
 
 LONGEST_S = 7 * 24 * 3600.0
 
-Judge = Callable[[Sequence[Run]], str | None]
+Judge = Callable[[Sequence[Run]], str | Collection[int] | None]
+"""Told the runs so far; gives the reason to stop, or the places of the jobs that are measured no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,8 @@ class Interleaved:
     """Results of a schedule.
 
     Attributes:
-        runs: one per job, in order; session `i` of each belongs to session `i` of the others.
+        runs: one per job, in order; session `i` of each belongs to session `i` of the others. One that the judge took
+            out has fewer.
         rounds: how many are complete.
         elapsed_s: from the start of the first worker to the end of the last.
         stopped_because: the judge's reason, or that the budget ended.
@@ -93,7 +96,7 @@ class _State:
 
     Attributes:
         sessions: of each job, one per complete round and a last one that failed.
-        places: of the jobs that have not failed, shuffled in every round.
+        places: of the jobs that have not failed and were not taken out, shuffled in every round.
     """
 
     jobs: list[Job]
@@ -139,7 +142,7 @@ class Interleaver:
         """Return runs of `jobs`, which are two or more. A job that fails drops out; two are needed to go on.
 
         Args:
-            judge: told the runs so far at every look; gives the reason to stop, or None.
+            judge: asked at every look.
 
         Raises:
             BadInput: a budget of no time, or of more than a week.
@@ -170,16 +173,17 @@ class Interleaver:
                         if complete and state.rounds == 1:
                             self._runs(state)  # the outputs are noted while their files are there
                     if complete:
-                        looked = now()
+                        looked, alive = now(), len(state.places)
                         round_s = max(round_s, looked - started)
                         reason = self._look(state, schedule, judge)
+                        round_s *= len(state.places) / alive
                         look_s = max(look_s, now() - looked)
             runs = self._finish(state)
         except KeyboardInterrupt:
             raise Interrupted(self._finish(state, cancelled=True)) from None
         if reason is None and len(state.places) > 1:
-            reason = judge(runs) if state.rounds and state.rounds not in schedule.looks else None
-            reason = reason or f"the time budget of {schedule.budget_s:g} s ended"
+            told = judge(runs) if state.rounds and state.rounds not in schedule.looks else None
+            reason = told if isinstance(told, str) else f"the time budget of {schedule.budget_s:g} s ended"
         return Interleaved(
             runs=tuple(runs),
             rounds=state.rounds,
@@ -188,16 +192,19 @@ class Interleaver:
         )
 
     def _look(self, state: _State, schedule: Schedule, judge: Judge) -> str | None:
-        """Return the judge's reason to stop, where this is the time to ask."""
+        """Return the judge's reason to stop, where this is the time to ask; take out whom it says."""
         last = state.rounds == schedule.most_rounds
         if not last and state.rounds not in schedule.looks:
             return None
         runs = self._runs(state)
         for run in runs:
             self._builder.save(run)
-        return judge(runs) or (
-            f"the maximum of {state.rounds} round{'s' if state.rounds > 1 else ''} was reached" if last else None
-        )
+        told = judge(runs)
+        if isinstance(told, str):
+            return told
+        if told:
+            state.places = [place for place in state.places if place not in told]
+        return f"the maximum of {state.rounds} round{'s' if state.rounds > 1 else ''} was reached" if last else None
 
     def _runs(self, state: _State) -> list[Run]:
         """Return the runs so far; one that another's failure left without any result is cancelled."""
@@ -275,6 +282,7 @@ class Interleaver:
                 if not live[place].wait_for("ready"):
                     broken = place
                     break
+                live[place].pause()
             used_s = 0.0
             if broken is None:
                 broken = _order(live, "count", answer="counted")
@@ -313,6 +321,7 @@ def _take_turns(live: dict[int, LiveSession], turns: int, *, order: random.Rando
             if not live[place].wait_for("turned"):
                 return place
             spent[place] += now() - begin
+            live[place].pause()
     return None
 
 
@@ -322,6 +331,8 @@ def _order(live: dict[int, LiveSession], order: str, *, answer: str) -> int | No
         session.send(order)
         if not session.wait_for(answer):
             return place
+        if answer != "done":
+            session.pause()
     return None
 
 

@@ -27,6 +27,7 @@ from typing import Literal
 import numpy as np
 
 from edgewise.errors import BadInput
+from edgewise.stats.between_runs import Scatter
 from edgewise.stats.distributions import normal_quantile, normal_two_sided, t_quantile, t_tail
 from edgewise.stats.proportions import mcnemar_exact, paired_interval
 
@@ -166,11 +167,15 @@ class Contrast:
         return low, high
 
 
-def contrast_pairs(a: Sequence[float], b: Sequence[float], *, sequential: bool) -> Contrast:
+def contrast_pairs(
+    a: Sequence[float], b: Sequence[float], *, sequential: bool, scatter: Scatter | None = None
+) -> Contrast:
     """From processes that took turns: ``a[i]`` and ``b[i]`` belong together.
 
     Args:
         a, b: one positive value per process, shape (n,) each, n ≥ 1.
+        scatter: variance of a pair's log ratio as other processes tell it. Where each process draws one of two speeds
+            when it starts, a few pairs may all draw the same: a larger variance than their own is pooled with it.
 
     Raises:
         BadInput: unequal lengths, no values, or one that is not positive and finite.
@@ -179,13 +184,19 @@ def contrast_pairs(a: Sequence[float], b: Sequence[float], *, sequential: bool) 
         raise BadInput(f"pairs need the same number of values of A and B, not {len(a)} and {len(b)}")
     differences = _logarithms(b) - _logarithms(a)
     count = len(differences)
+    variance, degrees = float(differences.var(ddof=1)) if count > 1 else 0.0, float(max(1, count - 1))
+    is_pooled = scatter is not None and scatter.variance > variance
+    if scatter is not None and is_pooled:
+        variance = (degrees * variance + scatter.degrees * scatter.variance) / (degrees + scatter.degrees)
+        degrees += scatter.degrees
     return Contrast(
         log_ratio=float(differences.mean()),
-        error=float(differences.std(ddof=1)) / math.sqrt(count) if count > 1 else None,
-        degrees=float(max(1, count - 1)),
+        error=math.sqrt(variance / count) if count > 1 else None,
+        degrees=degrees,
         replicates=count,
         sequential=sequential,
         method=f"Student's t on the log ratios of {count} pair{'s' if count > 1 else ''} of fresh processes"
+        + (", and on how much other processes of the two differed" if is_pooled else "")
         + (", corrected for several looks" if sequential else ""),
         doubt="" if count >= LEAST_REPLICATES else f"{count} pair{'s' if count > 1 else ''} of processes: too few",
     )

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise.stats.autocorrelation import Samples
+from edgewise.stats.between_runs import Scatter
 from edgewise.stats.comparison import LEAST_REPLICATES, Contrast, contrast_pairs
 
 OF_NEIGHBOURS = "median ratio of neighbouring turns"
@@ -85,7 +86,7 @@ class Turns:
         return self.means * self.shares
 
 
-def contrast_turns(a: Sequence[Turns], b: Sequence[Turns]) -> Contrast:
+def contrast_turns(a: Sequence[Turns], b: Sequence[Turns], *, scatter: Scatter | None = None) -> Contrast:
     """B over A from pairs of processes that took turns.
 
     On a quiet machine, and where all statistics agree, by neighbouring turns; else by the processor time, or by the
@@ -93,10 +94,12 @@ def contrast_turns(a: Sequence[Turns], b: Sequence[Turns]) -> Contrast:
 
     Args:
         a, b: one per process, ``a[i]`` and ``b[i]`` of one pair.
+        scatter: as `edgewise.stats.comparison.contrast_pairs` takes it.
     """
     logs = log_ratios(*without_interrupted(a, b))
     by_name = {
-        name: contrast_pairs([1.0] * len(a), np.exp(each).tolist(), sequential=True) for name, each in logs.items()
+        name: contrast_pairs([1.0] * len(a), np.exp(each).tolist(), sequential=True, scatter=scatter)
+        for name, each in logs.items()
     }
     usual = by_name.pop(NEIGHBOURS)
     usual = replace(usual, method=f"{OF_NEIGHBOURS} in each pair; {usual.method}")

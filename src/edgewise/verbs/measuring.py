@@ -346,21 +346,23 @@ def take_turns(
     *,
     everyone: bool = False,
     named: str = "",
+    each_s: float | None = None,
     left_s: float | None = None,
 ) -> list[Run]:
     """Return the runs, those of `finals_of` with the ratios that turns prove, and these saved again.
 
     Args:
         everyone: whether the finals are all runs, and not only those that may be the fastest.
-        left_s: what is left of a time budget, s, above 0, which the finals share; None without a budget.
         named: what stands before the title of each stage.
+        each_s: time limit for each run, s; None is the usual one.
+        left_s: what is left of a time budget, s, above 0, which the finals share; None without a budget.
     """
     from edgewise.comparing.finals import EACH_S, PROFILED_S, with_turns
     from edgewise.report.runs.conditions import labels_by_id
 
     labels = labels_by_id(runs)
     known = {run.id: run for run in runs}
-    each_s = PROFILED_S if everyone else EACH_S
+    each_s = each_s or (PROFILED_S if everyone else EACH_S)
     if left_s is not None:
         each_s = min(each_s, left_s / max(1, sum(map(len, finals))))
     for few in finals:

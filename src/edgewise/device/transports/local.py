@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
@@ -19,6 +20,8 @@ from edgewise.device.supervisor import descendants
 KEPT_BYTES = 64 * 2**10
 """Of what a process prints on standard error, its end."""
 ESCAPED_S = 1.0
+_ENDS_WITH_HOST = sys.platform == "linux"
+"""Elsewhere a worker sees its host's end by itself, which one that is stopped can't."""
 
 
 class _StderrTail:
@@ -95,6 +98,16 @@ class LocalProcess:
             self._child.wait()
         self._stderr_tail.close()
         return self._child.returncode
+
+    def pause(self) -> None:
+        """Stop the group, where the kernel ends a worker with its host (`edgewise.run.sandbox.die_with_host`)."""
+        if _ENDS_WITH_HOST and self._child.returncode is None:
+            self._signal_group(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let the group go on."""
+        if _ENDS_WITH_HOST and self._child.returncode is None:
+            self._signal_group(signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL to the group and to descendants that left it, then reap and close the streams; idempotent."""

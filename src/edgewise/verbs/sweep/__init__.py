@@ -19,7 +19,8 @@ class Sweep(Verb):
 
     Its combinations are cells. A cell that fails does not stop the others. The same command again goes on where the
     last one stopped: finished cells are not measured again. At its end bench measures in turns, for each model, the
-    places that may be the best: cells that lie minutes apart prove no order where the machine's speed drifts.
+    places that may be the best, for at most 60 s each and until it is decided which they are: cells that lie minutes
+    apart prove no order where the machine's speed drifts.
     """
 
     name = "sweep"

@@ -8,7 +8,7 @@ from glob import escape
 from shlex import quote
 
 from edgewise.errors import as_flag
-from edgewise.formatting import FACTOR_UNKNOWN, is_unknown
+from edgewise.formatting import FACTOR_UNKNOWN, VERY_WIDE, is_unknown
 from edgewise.grouping import by_key
 from edgewise.record import Run, Stopping
 from edgewise.record.caution import loads_of
@@ -27,6 +27,8 @@ FEW, MORE = 2, Stopping().sessions
 """Sessions whose interval is wide, with one degree of freedom, and those that are usual."""
 _ABSENT = "not reported"
 _BUSY = "the machine was busy"
+_CAP = " (at best D)"
+"""Ends the reasons that alone make a grade D."""
 
 
 def cells_tables(rows: Sequence[Row], outcomes: Mapping[str, Outcome]) -> list[Table]:
@@ -106,7 +108,8 @@ def vague_sections(
     again = f"{again_command(command, only)} measures them again"
     lines = [f"{lines[0]}; {again}"] if len(lines) == 1 else [*lines, again]
     lines += _lines_on_width(vague, held)
-    return [Section(title="Grade D", lines=tuple(map(one_line, lines)), tone="poor")]
+    # A page has the answer and its table first: what of these cells took turns is decided all the same.
+    return [Section(title="Grade D", lines=tuple(map(one_line, lines)), tone="fair")]
 
 
 def _lines_on_width(vague: Sequence[Row], held: Mapping[str, Run]) -> list[str]:
@@ -149,4 +152,8 @@ def _why_vague(run: Run | None) -> str:
         return "the reason is in the record of the run, which is not in the store of this machine"
     if loads_of(run.cautions):
         return _BUSY
-    return "; ".join(run.trust.reasons if run.trust is not None else ()) or "no reason is recorded"
+    reasons = run.trust.reasons if run.trust is not None else ()
+    decisive = [each.removesuffix(_CAP) for each in reasons if each.endswith(_CAP)] or reasons
+    # The table has the interval.
+    wide = ("the 95 % interval " + VERY_WIDE if each.endswith(VERY_WIDE) else each for each in decisive)
+    return "; ".join(wide) or "no reason is recorded"

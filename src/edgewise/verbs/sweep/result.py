@@ -54,9 +54,10 @@ Finals = list[list[Run]]
 SCHEMA = 1
 FEW_COLUMNS = 4
 """Places beyond which they are rows, if there are fewer models."""
-BEST, LIKE_BEST, BEYOND, VAGUE = "★", "≈", "!", "?"
+BEST, EQUAL, LIKE_BEST, BEYOND, VAGUE = "★", "=", "≈", "!", "?"
 _LEGEND = {
     BEST: "best of its model",
+    EQUAL: "as fast as the best in turns, within 3 % or 0.2 µs",
     LIKE_BEST: "can't be told from the best; among these the fewest threads, the grade, memory and start-up decide, or "
     "the value where runs are not in the store of this machine; places without it are worse than one of these",
     VAGUE: "grade D: too uncertain to be ranked",
@@ -160,7 +161,9 @@ class SweepResult:
         if self.folder:
             sections.append(Section(title="Files", lines=tuple(self.emitted) or (kept,)))
         best = [
-            _best_line(
+            line
+            for name, values in found.items()
+            for line in _best_lines(
                 name,
                 values,
                 standings[name],
@@ -169,7 +172,6 @@ class SweepResult:
                 again=self._again_with,
                 ways={model: ways[model] for model, one in standings[name].items() if one.without_turns},
             )
-            for name, values in found.items()
         ]
         matrices = [
             _matrix(name, values, standings[name], self.limits.get(name), self._absence)
@@ -177,7 +179,7 @@ class SweepResult:
         ]
         return Document(
             title=f"Sweep {one_line(self.suite)}",
-            answer=self._answer([line for line in best if line]),
+            answer=self._answer(best),
             tables=(*matrices, *cells_tables(rows, by_keys)),
             sections=tuple(sections),
             charts=(lambda: [front.chart() for front in fronts]) if fronts else tuple,
@@ -200,7 +202,8 @@ class SweepResult:
             {"metric": metric, "model": model, "place": whole[one.best], "why": one.why or None,
              "in_turns": bool(one.turns),
              "ratios": {whole[place]: _ratio(turns) for place, turns in one.turns.items()},
-             "alike": [whole[place] for place in sorted(one.alike)]}
+             "alike": [whole[place] for place in sorted(one.alike)],
+             "equal": [whole[place] for place in sorted(one.equal)]}
             for metric, of_metric in standings.items()
             for model, one in of_metric.items()
             if one.best is not None
@@ -382,7 +385,7 @@ def _list(
 
     def order(model: str, place: str) -> tuple[bool, bool, bool, float]:
         own, value = marks[model][place], values[model][place]
-        return VAGUE in own, BEST not in own, LIKE_BEST not in own, sign_of(metric) * value.value
+        return VAGUE in own, BEST not in own, not {EQUAL, LIKE_BEST} & set(own), sign_of(metric) * value.value
 
     pairs = [
         (model, place) for model, of_model in cells.items() for place in sorted(of_model, key=partial(order, model))
@@ -428,6 +431,7 @@ def _marks_of(metric: str, place: str, value: Value, standing: Standing, limit: 
     """Return the marks of the value of a model in a place, in the order in which they are shown."""
     said = {
         BEST: place == standing.best,
+        EQUAL: place in standing.equal,
         LIKE_BEST: place in standing.alike,
         VAGUE: value.vague and place not in standing.ranked,
         BEYOND: _is_beyond(metric, value, limit),
@@ -440,7 +444,7 @@ def _is_beyond(metric: str, value: Value, limit: float | None) -> bool:
     return limit is not None and sign_of(metric) * (value.value - limit) > 0
 
 
-def _best_line(
+def _best_lines(
     metric: str,
     values: Values,
     standings: Mapping[str, Standing],
@@ -449,8 +453,8 @@ def _best_line(
     *,
     again: Callable[[Sequence[str]], str],
     ways: Mapping[str, str],
-) -> str:
-    """``"Latency: best for 3 of 4 models: litert, 1 thread; open for det.onnx"``; "" if it says nothing.
+) -> list[str]:
+    """``"Latency: best for 3 of 4 models: litert, 1 thread; open for det.onnx"``, or a line for each of a few models.
 
     Open are models with places that can't be told from the best.
 
@@ -459,13 +463,13 @@ def _best_line(
         again: the command that measures the cells of some models again.
         ways: model that took no turns → the command that measures it in turns; "" for none.
     """
-    words = []
+    words, each = list[str](), list[str]()
     winners = {model: whole[standings[model].best or ""] for model in values if standings[model].best is not None}
     models = list(winners)
     decided = [model for model in models if not standings[model].alike]
     best = Counter(winners[model] for model in decided or models).most_common()
     if len(models) == 1 or (len(models) <= FEW_COLUMNS and (len(best) > 1 or 0 < len(decided) < len(models))):
-        words += [
+        each += [
             f"{'best' if model in decided else 'open'} for {model}: "
             f"{_with_alike(metric, values[model], standings[model], whole)}"
             for model in models
@@ -500,7 +504,8 @@ def _best_line(
         every = [value for of_model in values.values() for value in of_model.values()]
         beyond = sum(_is_beyond(metric, value, limit) for value in every)
         words.append(f"{beyond} of {len(every)} values are beyond {quantity(limit, METRICS[metric].unit)}")
-    return one_line(f"{label_of(metric)}: {'; '.join(words)}") if words else ""
+    told = [*each, *(["; ".join(words)] if words else [])] if len(each) > 1 else ["; ".join([*each, *words])]
+    return [one_line(f"{label_of(metric)}: {line}") for line in told if line]
 
 
 def _without_best(
@@ -553,13 +558,17 @@ def _with_alike(metric: str, of_model: Mapping[str, Value], standing: Standing, 
             return short
         return f"{short} ({quantity(value.value, unit)}{f', {UNRELIABLE}' if value.vague else ''}, {LOOKS_BETTER})"
 
+    even = [name(place) for place in whole if place in standing.equal]
+    fast = [f"{listing(even)} {'is' if len(even) == 1 else 'are'} as fast in turns"] if even else []
     if standing.alike:
         alike = by_key((standing.likely.get(place, ""), name(place)) for place in whole if place in standing.alike)
         words = [
             f"{listing(names)} {words_of_open(likely, len(names), in_turns=bool(standing.turns))}"
             for likely, names in alike.items()
         ]
-        return f"{told} ({'; '.join([standing.why, *words])})"
+        return f"{told} ({'; '.join([standing.why, *fast, *words])})"
+    if even:
+        return f"{told} ({'; '.join([standing.why, *fast])})"
     behind = [place for place in whole if place in standing.ranked and name(place) != _short_place(whole[place])]
     aside = f"; {listing(list(map(name, behind)))} {'is' if len(behind) == 1 else 'are'} slower" if behind else ""
     return f"{told}{f', {standing.why}' if standing.why else ''}{aside}"

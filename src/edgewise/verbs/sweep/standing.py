@@ -37,6 +37,7 @@ class Standing:
     Attributes:
         best: None where fewer than two places could be ranked.
         alike: places that can't be told from the best.
+        equal: places that turns proved to be as fast as the best; what decided between them is `why`.
         unranked: places that are not ranked and have a better value than the best or may be as good, or all that are
             not ranked where there is no best → why they don't count.
         sole: the only place that could be ranked, of several; None where there is none.
@@ -50,6 +51,7 @@ class Standing:
 
     best: str | None = None
     alike: Set[str] = frozenset()
+    equal: Set[str] = frozenset()
     unranked: Mapping[str, str] = field(default_factory=dict)
     sole: str | None = None
     is_judged: bool = False
@@ -100,9 +102,11 @@ def _judged(metric: str, of_model: Mapping[str, Value], able: list[Candidate], e
         return f"{brief}, {MAY_BE}" if any(may_be_as_fast(run, chosen) for run in value.runs) else ""
 
     unranked = {place: why(place, value) for place, value in of_model.items() if place not in standing}
+    equal = {place for place, turns in turned.items() if turns.verdict == "same"}
     return _standing(
         best=places[chosen.run.id] if chosen is not None else None,
-        alike=frozenset(places[one.run.id] for one in peers),
+        alike=frozenset(places[one.run.id] for one in peers) - equal,
+        equal=frozenset(equal & {places[one.run.id] for one in peers}),
         unranked=unranked,
         ranked=frozenset(standing),
         is_judged=True,

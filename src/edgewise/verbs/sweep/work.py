@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
-from edgewise.comparing.finals import EACH_S, MOST
+from edgewise.comparing.finals import MOST, SWEPT_S
 from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.progress import LogLine, StageStarted, emit
@@ -109,7 +109,7 @@ class Plan:
         known = _result(self, self.waiting).finals(only=lambda model: model not in waiting)
         counts = [len(few) for _, _, finals in known for few in finals]
         counts += [min(len(own), MOST) for model, own in places.items() if model in waiting and len(own) > 1]
-        return EACH_S * sum(counts)
+        return SWEPT_S * sum(counts)
 
 
 def _has_turns(request: Request) -> bool:
@@ -279,7 +279,7 @@ def _measured_in_turns(result: SweepResult, context: Context) -> SweepResult:
                 for few in finals:
                     try:
                         with context.measuring(few[0].job.target.device):
-                            take_turns(runs, [few], save, context, named=f"{model}: ")
+                            take_turns(runs, [few], save, context, named=f"{model}: ", each_s=SWEPT_S)
                     except StoreError:
                         raise
                     except EdgewiseError as error:
