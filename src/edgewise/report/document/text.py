@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -271,10 +270,10 @@ def _fold(name: str, width: int) -> str:
     """`name` with `_FOLD` between the lines of at most `width` cells that its parts fill."""
     lines = [""]
     for part in _parts(name):
-        if lines[-1] and len(lines[-1]) + len(part) > width:
+        if lines[-1] and len((lines[-1] + part).rstrip()) > width:
             lines.append("")
         lines[-1] += part
-    return _FOLD.join(lines)
+    return _FOLD.join(map(str.rstrip, lines))
 
 
 def _short_cell(cell: Cell) -> Cell:
@@ -294,10 +293,10 @@ def _shortened(table: Table, most: int | None, least: Mapping[int, int] = Mappin
                 ends=column.ends,
             )
             cells[index] = [replace(cell, text=name) for cell, name in zip(cells[index], names, strict=True)]
-        if column.numeric and cells[index]:
+        if cells[index]:
             room = max(cell_len(cell.text) for cell in cells[index])
-            lines = [textwrap.fill(line, max(room, 1), break_long_words=False) for line in _heading(column.title)]
-            columns[index] = replace(column, title="\n".join(lines))
+            lines = [_fold(line, room) for line in _heading(column.title)]
+            columns[index] = replace(column, title="\n".join(lines).replace(_FOLD, "\n"))
     return replace(table, columns=tuple(columns), rows=tuple(zip(*cells, strict=True)))
 
 
@@ -348,6 +347,8 @@ def _table(table: Table, shown: tuple[int, ...], numbers: dict[str, int], *, wid
     crowded = _natural_width(table, list(shown)) > width
     stands_on_top = crowded or any(_FOLD in row[index].text for row in table.rows for index in shown)
     headings = {index: [one_line(line) for line in _heading(table.columns[index].title)] for index in shown}
+    if crowded:  # what has no room is folded where the parts of a name end rather than within one
+        headings = {index: "\n".join(lines).replace("/", "/\n").split("\n") for index, lines in headings.items()}
     tallest = max(map(len, headings.values()))
     for index in shown:
         column = table.columns[index]

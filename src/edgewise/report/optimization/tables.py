@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from edgewise.comparing.comparison import why_unproven
 from edgewise.evaluating.agreement import WORST
 from edgewise.formatting import factor_text, scale_of, value_text, with_range
 from edgewise.metrics import METRICS, SHARES
@@ -21,6 +22,7 @@ from edgewise.report.optimization.words import (
     STAGES,
     accuracy_text,
     bytes_text,
+    is_probable,
     memory_text,
     nearest_of,
     number_of,
@@ -141,7 +143,8 @@ def _change_cell(result: Optimization, other: Candidate, metric: str) -> Cell:
     before, after = number_of(result.baseline, metric), number_of(other, metric)
     if metric == compared_metrics(result)[0]:
         speed = number_of(other, "speedup")
-        return _worded_cell("speedup", speed, speed_text(speed), tone=_speed_tone(speed))
+        notes = (why_unproven(0.0, None, None, over="comparisons of the race"),) if is_probable(speed) else ()
+        return _worded_cell("speedup", speed, speed_text(speed), tone=_speed_tone(speed), notes=notes)
     if metric == WORST:  # it is about the change already
         return number_cell(metric, after)
     if metric == result.headline:

@@ -18,6 +18,7 @@ class Compare(Verb):
     group = "Measure"
     request = ".request:CompareRequest"
     work = ".work:compare"
+    rehearses = True
     shown = ".presentation:ComparePresentation"
     arguments: ClassVar = {"subjects": "things", "set": "settings"}
     reader = ".request:read"

@@ -19,6 +19,7 @@ class Convert(Verb):
     synonyms = ("export",)
     request = ".request:ConvertRequest"
     work = ".work:convert"
+    rehearses = True
     shown = ".presentation:ConvertPresentation"
     arguments: ClassVar = {"folder": "output"}
     reports = ""

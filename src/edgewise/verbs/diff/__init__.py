@@ -17,5 +17,6 @@ class Diff(Verb):
     group = "Understand"
     request = ".request:DiffRequest"
     work = ".work:diff"
+    rehearses = True
     shown = ".presentation:DiffPresentation"
     form = Form(top=("other", "runtime", "data", "prepare", "limit"))

@@ -18,6 +18,7 @@ class EstimateVerb(Verb):
     group = "Predict"
     request = ".request:EstimateRequest"
     work = ".work:estimate"
+    rehearses = True
     shown = ".presentation:EstimatePresentation"
     arguments: ClassVar = {"cases": "what_if", "set": "settings"}
     reader = ".reading:read"

@@ -15,6 +15,7 @@ class Evaluate(Verb):
     group = "Measure"
     request = ".request:EvaluateRequest"
     work = ".work:evaluate"
+    rehearses = True
     shown = ".presentation:EvaluatePresentation"
     arguments: ClassVar = {"own_metrics": "metrics"}
     form = Form(top=("data", "task", "prepare", "runtime", "device", "limit"))

@@ -17,4 +17,5 @@ class Gate(Verb):
     group = "Measure"
     request = ".request:GateRequest"
     work = ".work:gate"
+    rehearses = True
     shown = ".presentation:GatePresentation"

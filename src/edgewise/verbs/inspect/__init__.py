@@ -18,6 +18,7 @@ class Inspect(Verb):
     group = "Understand"
     request = ".request:InspectRequest"
     work = ".work:inspect"
+    rehearses = True
     shown = ".presentation:InspectPresentation"
     arguments: ClassVar = {"cases": "what_if"}
     reader = ".request:read"

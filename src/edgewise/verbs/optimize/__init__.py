@@ -19,6 +19,7 @@ class Optimize(Verb):
     synonyms = ("quantize", "quantise")
     request = ".request:OptimizeRequest"
     work = ".work:optimize"
+    rehearses = True
     shown = ".presentation:OptimizePresentation"
     arguments: ClassVar = {"folder": "output"}
     reader = ".request:read"
