@@ -76,7 +76,7 @@ REFUSED = {
     "profile": ["nope.fake"],
     "inspect": ["nope.fake"],
     "convert": ["nope.fake", "--to", "tflite"],
-    "diff": ["m.fake", "nope.fake"],
+    "diff": ["nope.fake", "m.fake"],
     "evaluate": ["m.fake", "--data", "nope", "--task", "classification", "-r", "fake"],
     "compare": ["m.fake", "nope.fake", "-r", "fake"],
     "gate": ["m.fake", "--baseline", "nope.fake", "-r", "fake"],

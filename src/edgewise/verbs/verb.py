@@ -60,6 +60,7 @@ class Verb(Listed):
     Attributes:
         name: of the command, the Python function and the requests.
         summary: one line of help.
+        examples: command lines for its help; a verb that has a command of its own has one at least.
         request: the class of its requests, a `edgewise.verbs.request.Request`.
         work: the function ``(request, context) → result`` that carries one out.
         shown: the `Presentation` of its results; empty is that of results that describe themselves.
@@ -78,6 +79,7 @@ class Verb(Listed):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    examples: ClassVar[Sequence[str]] = ()
     request: ClassVar[str]
     work: ClassVar[str]
     shown: ClassVar[str] = "edgewise.verbs.presentation:Presentation"
@@ -93,7 +95,8 @@ class Verb(Listed):
     @property
     def help(self) -> str:
         """What ``--help`` of its command says."""
-        return getdoc(type(self)) or self.summary
+        told = [f"Example: {line}" for line in self.examples]
+        return "\n\n".join([getdoc(type(self)) or self.summary, *told])
 
     def request_type(self) -> type[Request]:
         """Return the class of its requests."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 _STYLES = {"plain": "", "good": "green", "fair": "cyan", "poor": "yellow", "bad": "bold red", "faint": "dim"}
 LEAST_NAME, SHORTEST_NAME = 16, 8
-"""Cells to which a name is shortened before a column is left out, and where it can't even be folded."""
+"""Cells to which a name is shortened before a column is left out, and where it can't even be folded. A heading of no
+more cells, such as a unit, is not folded at its parts.
+"""
 _FOLD = "\x1f"
 """Where a name goes on in the next line of its cell."""
 _CONTINUED = " (continued)"
@@ -295,8 +298,11 @@ def _shortened(table: Table, most: int | None, least: Mapping[int, int] = Mappin
             cells[index] = [replace(cell, text=name) for cell, name in zip(cells[index], names, strict=True)]
         if cells[index]:
             room = max(cell_len(cell.text) for cell in cells[index])
-            lines = [_fold(line, room) for line in _heading(column.title)]
-            columns[index] = replace(column, title="\n".join(lines).replace(_FOLD, "\n"))
+            lines = _heading(column.title)
+            if column.numeric:
+                lines = [textwrap.fill(line, max(room, 1), break_long_words=False) for line in lines]
+            words = [_fold(line, max(room, SHORTEST_NAME)) for line in "\n".join(lines).split("\n")]
+            columns[index] = replace(column, title="\n".join(words).replace(_FOLD, "\n"))
     return replace(table, columns=tuple(columns), rows=tuple(zip(*cells, strict=True)))
 
 
@@ -321,6 +327,10 @@ def _text(cell: Cell) -> str:
 def _heading(title: str) -> list[str]:
     """Return a heading on up to three lines: the unit, and each part of a run's label, begins a new one."""
     return title.replace(" (", "\n(").replace(" · ", "\n").split("\n")
+
+
+def _at_slashes(line: str) -> list[str]:
+    return line.replace("/", "/\n").split("\n") if len(line) > SHORTEST_NAME else [line]
 
 
 def _marks(notes: tuple[str, ...], numbers: dict[str, int]) -> str:
@@ -348,7 +358,7 @@ def _table(table: Table, shown: tuple[int, ...], numbers: dict[str, int], *, wid
     stands_on_top = crowded or any(_FOLD in row[index].text for row in table.rows for index in shown)
     headings = {index: [one_line(line) for line in _heading(table.columns[index].title)] for index in shown}
     if crowded:  # what has no room is folded where the parts of a name end rather than within one
-        headings = {index: "\n".join(lines).replace("/", "/\n").split("\n") for index, lines in headings.items()}
+        headings = {index: [part for line in lines for part in _at_slashes(line)] for index, lines in headings.items()}
     tallest = max(map(len, headings.values()))
     for index in shown:
         column = table.columns[index]

@@ -15,6 +15,7 @@ class Compare(Verb):
 
     name = "compare"
     summary = "Measure models in turns and report whether B is faster than A."
+    examples = ("edgewise compare old.onnx new.onnx -r openvino", "edgewise compare model.onnx -r onnxruntime,openvino")
     group = "Measure"
     request = ".request:CompareRequest"
     work = ".work:compare"

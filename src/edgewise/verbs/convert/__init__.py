@@ -15,6 +15,7 @@ class Convert(Verb):
 
     name = "convert"
     summary = "Convert a model to another format or to int8."
+    examples = ("edgewise convert model.onnx --to tflite",)
     group = "Improve"
     synonyms = ("export",)
     request = ".request:ConvertRequest"

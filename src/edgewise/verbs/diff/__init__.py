@@ -14,6 +14,7 @@ class Diff(Verb):
 
     name = "diff"
     summary = "Find the layer in which two models begin to differ."
+    examples = ("edgewise diff model.onnx model.tflite --data pictures/",)
     group = "Understand"
     request = ".request:DiffRequest"
     work = ".work:diff"

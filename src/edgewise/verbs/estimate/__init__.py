@@ -15,6 +15,7 @@ class EstimateVerb(Verb):
 
     name = "estimate"
     summary = "Estimate on a board not at hand; --fits: which boards."
+    examples = ("edgewise estimate model.tflite -d cortex-m4@120MHz", "edgewise estimate model.tflite --fits")
     group = "Predict"
     request = ".request:EstimateRequest"
     work = ".work:estimate"

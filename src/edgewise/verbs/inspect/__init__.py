@@ -15,6 +15,7 @@ class Inspect(Verb):
 
     name = "inspect"
     summary = "Count what a model costs, layer by layer, without timing it."
+    examples = ("edgewise inspect model.tflite",)
     group = "Understand"
     request = ".request:InspectRequest"
     work = ".work:inspect"

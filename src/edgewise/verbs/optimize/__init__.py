@@ -15,6 +15,7 @@ class Optimize(Verb):
 
     name = "optimize"
     summary = "Find the fastest variant, int8 too, also for a microcontroller."
+    examples = ("edgewise optimize model.onnx --data pictures/ --prepare scale=1/255 --max-accuracy-drop 1pt",)
     group = "Improve"
     synonyms = ("quantize", "quantise")
     request = ".request:OptimizeRequest"
