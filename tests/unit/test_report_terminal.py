@@ -286,3 +286,13 @@ def test_a_heading_without_room_is_folded_where_the_parts_of_its_name_end(numeri
     assert words == {
         "t", "Type", "of", "operator", "onnxruntime/", "openvino/", "cpu", "is", "(µs)", "cpu0", "cpu1", "cpu2", "cpu3",
     }  # fmt: skip
+
+
+def test_a_heading_does_not_part_a_number_from_its_percent():
+    columns = (
+        Column(title="Metric of the comparison"),
+        *(Column(title="Ratio (95 % interval)", numeric=True) for _ in range(9)),
+    )
+    table = Table(title="t", columns=columns, rows=(tuple(Cell(text="n/a") for _ in columns),))
+    heading = to_text(Document(title="d", tables=(table,)), width=80).partition("─")[0]
+    assert heading.count("95") == heading.count("95 %") > 0

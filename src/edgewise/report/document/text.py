@@ -29,6 +29,8 @@ _FOLD = "\x1f"
 _CONTINUED = " (continued)"
 _MARK = "notes"
 """What the style of a footnote's mark carries: its footnotes."""
+_PERCENT = "\u00a0%"
+"""Behind a number, from which it is not parted."""
 _PADDING = 2
 GAP = _PADDING + 1
 """Between two columns: the padding and the blank that stands for the box's line."""
@@ -326,7 +328,7 @@ def _text(cell: Cell) -> str:
 
 def _heading(title: str) -> list[str]:
     """Return a heading on up to three lines: the unit, and each part of a run's label, begins a new one."""
-    return title.replace(" (", "\n(").replace(" · ", "\n").split("\n")
+    return title.replace(" (", "\n(").replace(" · ", "\n").replace(" %", _PERCENT).split("\n")
 
 
 def _at_slashes(line: str) -> list[str]:
@@ -364,7 +366,7 @@ def _table(table: Table, shown: tuple[int, ...], numbers: dict[str, int], *, wid
         column = table.columns[index]
         above = "\n" * (tallest - len(headings[index])) if stands_on_top else ""
         rich_table.add_column(
-            Text(above + "\n".join(headings[index])),
+            Text(above + "\n".join(headings[index]).replace(_PERCENT, " %")),
             justify="right" if column.numeric else "left",
             overflow="fold",
             vertical="top" if stands_on_top or tallest == 1 else "bottom",
