@@ -369,6 +369,22 @@ def test_bounds_that_cant_be_met_name_the_closest_and_what_stands_in_the_way():
     assert before_after_table(bounds_unmet()).columns[2].title == "Closest"
 
 
+def test_a_speed_of_the_short_race_is_marked_as_such_beside_before_and_after():
+    """``n/a → n/a, 1.13× the speed`` stood there without a word."""
+    one = replace(late(stage="screened"), metrics={"speedup": number(1.13)})
+    nothing = nothing_found()
+    result = replace(nothing, candidates=(one,), front=(), closest=one.id)
+    (cell,) = [row[-1] for row in before_after_table(result).rows if row[0].text == "Latency"]
+    assert cell.text == "~1.13× the speed" and cell.notes[0].startswith("in the short race that chose")
+    raced = replace(one, stage="raced", metrics={"speedup": replace(number(1.13, 1.1, 1.2), verdict="inconclusive")})
+    result = replace(nothing, candidates=(raced,), front=(), closest=raced.id)
+    (cell,) = [row[-1] for row in before_after_table(result).rows if row[0].text == "Latency"]
+    assert cell.text == "probably 1.13× faster [1.10, 1.20], not proven"
+    assert cell.notes == (
+        "a proof takes a risk of error below 1 % over all comparisons of the race, the interval has 5 %",
+    )
+
+
 def test_where_the_original_is_closest_the_table_says_nearest():
     result = replace(bounds_unmet(), closest="original")
     assert before_after_table(result).columns[2].title == "Nearest"
