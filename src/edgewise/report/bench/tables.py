@@ -60,7 +60,8 @@ _EXPORT_COLUMNS = (("model_size", 2, False), ("output_max_abs_error", 0, False))
 """(metric, rank, interval in the text) that runs of a network's exports have besides."""
 _START_UP = (
     "each start-up is the sum of its parts: Python, engine import, load, first inference, and compiling where the "
-    "engine does that; the medians of parts need not add up to the median of sums"
+    "engine does that; medians of parts need not add up to the median of sums, and First is the call alone, without "
+    "up to a few ms around it in edgewise's process"
 )
 PERCENT = frozenset({"cpu_utilization", "cpu_utilization_peak"})
 """Metrics that may exceed 1 and are printed in percent; 100 % is one core."""
