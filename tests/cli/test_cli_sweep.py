@@ -25,12 +25,13 @@ from edgewise.store import open_store
 from edgewise.testing import write_fake_model
 from edgewise.verbs.context import Context
 from edgewise.verbs.outcome import Outcome
-from edgewise.verbs.sweep import work
+from edgewise.verbs.sweep import cells, work
 from edgewise.verbs.sweep.cells import cells_of
 from edgewise.verbs.sweep.ledger import Ledger
 from edgewise.verbs.sweep.request import SweepRequest
 from edgewise.verbs.sweep.result import SweepResult
 from edgewise.verbs.sweep.suite import Suite, read_suite
+from gguf_files import gguf
 from sample_sweeps import around, evaluated, with_front
 
 SUITE = {
@@ -962,3 +963,18 @@ def test_one_model_or_one_metric_has_no_front():
     for given in ({"one": (around(1e-3), around(0.7))}, {"one": (around(1e-3),), "two": (around(2e-3),)}):
         found = evaluated(given).describe()
         assert list(found.charts()) == [] and not any("front" in section.title for section in found.sections)
+
+
+def test_a_language_model_without_room_is_refused_before_its_file_is_hashed(place, monkeypatch, capsys):
+    """The hash of such a file takes minutes."""
+    hashed: list[str] = []
+    opened = cells.open_model
+    monkeypatch.setattr(cells, "open_model", lambda path: hashed.append(Path(path).name) or opened(path))
+    (place / "nets" / "large.gguf").write_bytes(gguf())
+    options = {"scenario": "generate", "new_tokens": "4", "prompt_tokens": "8"}
+    change = {"models": ["nets/large.gguf"], "runtimes": [], "threads": []}
+    suite = write(**change, options={**options, "memory_limit": "100"})
+    assert run(["sweep", suite, "--dry-run"]) == 0
+    assert "of memory are available" in capsys.readouterr().err and hashed == []
+    assert run(["sweep", write(**change, options=options), "--dry-run"]) == 0
+    assert hashed == ["large.gguf"]

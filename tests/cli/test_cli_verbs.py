@@ -31,6 +31,7 @@ def place(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("EDGEWISE_STORE", str(tmp_path / "runs.db"))
+    monkeypatch.setenv("EDGEWISE_DEVICES", str(tmp_path / "devices.toml"))
     monkeypatch.setattr("edgewise.run.interleaving.TURNS", 20)
     scripted.install(monkeypatch, tmp_path, scripted.Faster)
     outputs = [{"name": "y", "shape": [1, 3], "dtype": "float32"}]
@@ -68,3 +69,37 @@ def test_a_dry_run_does_nothing_and_its_request_does_what_the_command_does(verb:
         )
         first, second = capsys.readouterr().out.split("\n}\n", 1)
         assert json.loads(first + "}").keys() == json.loads(second).keys()
+
+
+REFUSED = {
+    "bench": ["nope.fake"],
+    "profile": ["nope.fake"],
+    "inspect": ["nope.fake"],
+    "convert": ["nope.fake", "--to", "tflite"],
+    "diff": ["nope.fake", "m.fake"],
+    "evaluate": ["m.fake", "--data", "nope", "--task", "classification", "-r", "fake"],
+    "compare": ["m.fake", "nope.fake", "-r", "fake"],
+    "gate": ["m.fake", "--baseline", "nope.fake", "-r", "fake"],
+    "optimize": ["m.fake", "-r", "fake", "-d", "ethos-u55-128"],
+    "estimate": ["m.fake", "-d", "ethos-u55-128"],
+    "sweep": ["nope.yaml"],
+}
+
+
+@pytest.mark.parametrize("verb", sorted(REFUSED))
+def test_a_dry_run_is_refused_as_the_run_is(verb: str, place: Path, capsys):
+    before = sorted(place.iterdir())
+    code = run([verb, *REFUSED[verb]])
+    refused = capsys.readouterr().err.partition("error: ")[2]
+    assert code in (ExitCode.BAD_INPUT, ExitCode.UNAVAILABLE) and refused
+    assert run([verb, *REFUSED[verb], "--dry-run"]) == code
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.partition("error: ")[2] == refused
+    assert sorted(place.iterdir()) == before
+
+
+def test_a_dry_run_does_not_connect_to_the_device_and_says_what_it_did_not_check(place: Path, capsys):
+    assert run(["devices", "add", "far", "ssh://user@192.0.2.1"]) == 0
+    capsys.readouterr()
+    assert run(["compare", "m.fake", "nope.fake", "-r", "fake", "-d", "far", "--dry-run"]) == 0
+    assert "not checked: a dry run does not connect to far" in capsys.readouterr().err

@@ -117,7 +117,7 @@ def test_a_score_on_less_than_all_samples_says_so_first(capsys):
     (caution,) = [each for each in document["run"]["cautions"] if each["code"] == "samples-left-out"]
     assert "1 of 18 samples" in caution["message"] and "0_dark/L.png" in caution["message"]
     document, _ = judge(capsys, "net.onnx", "pictures", *PICTURE, "--limit", "5")
-    assert "5 of 18 samples" in document["samples"]["words"] and "--limit 5" in document["samples"]["words"]
+    assert "5 of 18 samples" in document["samples"]["words"] and "limited by --limit 5" in document["samples"]["words"]
 
 
 def write_tone_model():

@@ -176,7 +176,9 @@ def test_what_came_into_force(total):
         effective = RUNTIME.load(total, options(provider)).effective
         assert (effective["op_resolver"], effective["delegate"]) == (resolver, None)
         assert (effective["operators"], effective["operators_delegated"]) == (2, 0)
-    assert RUNTIME.load(total, options("compiled")).effective["fully_accelerated"] is True
+    assert effective["inputs_handed_over"] == "before the timing"
+    compiled = RUNTIME.load(total, options("compiled")).effective
+    assert compiled["fully_accelerated"] is True and compiled["inputs_handed_over"] == "before the timing"
 
 
 def test_what_xnnpack_does_not_take_is_told(write):

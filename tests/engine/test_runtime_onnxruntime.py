@@ -86,6 +86,7 @@ def test_what_came_into_force(double):
     effective = RUNTIME.load(double, LoadOptions(provider="cpu", threads=2)).effective
     assert effective["threads"] == 2
     assert effective["execution_providers"] == ["CPUExecutionProvider"]
+    assert effective["inputs_handed_over"] == "before the timing"
     assert effective["precision"] is None
     assert RUNTIME.load(double, LoadOptions(provider="cpu")).effective["threads"] is None
 
@@ -280,6 +281,7 @@ def test_text(write):
     session = RUNTIME.load(path, ONE)
     assert infer(session, np.array(["a", "bcd"])) == [["a", "bcd"]]
     assert session.effective["call"] == "run"  # text can't be bound
+    assert session.effective["inputs_handed_over"] == "with each call"
     with pytest.raises(ValueError, match=says("input-takes-not", dtype="string")):
         session.bind([np.zeros(1, "float32")])
 

@@ -102,6 +102,7 @@ def test_what_came_into_force(difference):
     assert (effective["threads"], effective["streams"], effective["requests"]) == (1, 1, 1)
     assert effective["device"] == "CPU"
     assert effective["performance_hint"] == "LATENCY"
+    assert effective["inputs_handed_over"] == "before the timing"
     assert effective["precision_of_operators"] == {"f32": 1}
 
 

@@ -25,7 +25,7 @@ from edgewise.record import Run
 from edgewise.run.measurements import headline_of
 from edgewise.studio.jobs.chart import headline_chart
 from edgewise.studio.jobs.live import Feed, Live, document_of
-from edgewise.studio.jobs.messages import JobState, LogLines, Reporter
+from edgewise.studio.jobs.messages import End, JobState, LogLines, Reporter
 from edgewise.terminal.progress import ProgressLines
 from edgewise.testing import write_fake_model
 from edgewise.verbs.bench.request import BenchRequest
@@ -83,6 +83,16 @@ def test_for_whom_it_waits_until_it_goes_on():
     assert state_after(waits).waiting == "waiting for local: in use by anna, process 7"
     assert state_after(waits, JOB).waiting == ""
     assert state_after(LogLine(text="anything else")).waiting == ""
+
+
+def test_a_job_that_waits_for_its_device_is_not_shown_as_running():
+    waits = LogLine(text="waiting for local: in use by anna, process 7")
+    assert (state_after(waits).status, state_after(waits).shown) == ("running", "waiting")
+    assert document_of(state_after(waits))["shown"] == "waiting"
+    assert state_after(waits, JOB).shown == state_after().shown == "running"
+    ended = state_after(waits)
+    ended.apply(End(status="cancelled", message="", advice="").to_message())
+    assert ended.shown == "cancelled"
 
 
 def test_counts_are_said_five_times_a_second_and_the_last_always():

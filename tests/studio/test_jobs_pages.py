@@ -209,5 +209,8 @@ def test_a_job_says_for_whom_it_waits(studio, client, tmp_path):
         job_id = studio.studio.jobs.add(request, title="A")
         state = wait_until(lambda: (told := client.get(f"/jobs/{job_id}/state").json())["waiting"] and told)
         assert re.match("waiting for local: in use by .*process", state["waiting"])
+        for place in ("/jobs", f"/jobs/{job_id}"):
+            shown = client.get(place).text
+            assert re.search(r'class="(pill )?poor"[^>]*>waiting<', shown) and ">running<" not in shown, place
         assert studio.store.list() == []
     assert ended(studio.store, job_id).status == "done"

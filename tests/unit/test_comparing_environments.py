@@ -69,6 +69,11 @@ def test_another_call_of_the_engine_is_a_difference_where_both_say_which():
     assert rows(on(1), run) == rows(run, on(1)) == []
 
 
+def test_what_the_tables_tell_of_file_and_inputs_is_no_difference_in_the_environment():
+    one = on(1, effective={"file_precision": "float32", "inputs_handed_over": "before the timing"})
+    assert rows(one, on(2, effective={"file_precision": "int8", "inputs_handed_over": "with each call"})) == []
+
+
 def test_what_changes_from_moment_to_moment_is_no_difference():
     changed = on(2, state__load_average=[9.0, 9.0, 9.0], state__clock_hz=1.5e9, absent={"clock.boost": "other words"})
     assert rows(on(1), changed) == []

@@ -7,7 +7,7 @@ import pytest
 import edgewise
 from edgewise.data import path
 from edgewise.record import InputSpec, Job, ModelRef, RuntimeSpec, Workload
-from edgewise.run.complexity import COUNTED, complexity_of
+from edgewise.run.complexity import COUNTED, complexity_of, file_precision
 from edgewise.testing import write_fake_model
 from messages import wording
 
@@ -37,3 +37,12 @@ def test_a_network_that_cannot_be_read_is_absent_with_the_reason(tmp_path):
     rows = complexity_of(job(model))
     assert {row.value for row in rows} == {None}
     assert all(wording("script-no-object-graph") in row.absent_because for row in rows)
+
+
+def test_the_precision_of_the_file_is_told_where_its_network_can_be_read(tmp_path):
+    model = path("digits_cnn.onnx")
+    assert file_precision(job(model, InputSpec(name="image", shape=(1, 1, 32, 32), dtype="float32"))) == {
+        "file_precision": "float32"
+    }
+    write_fake_model(tmp_path / "model.fake")
+    assert file_precision(job(tmp_path / "model.fake")) == {}

@@ -57,7 +57,7 @@ def test_limits_leave_boards_out_and_are_counted():
     assert sum(found.left_out.values()) == len(found.candidates) - len(found.listed) == 5
     shown = " ".join(render_markdown(fits_document(found)).split())
     assert (
-        "1 of 6 boards holds the model within the limits; 1 more holds it: the latency is not known; the fastest is "
+        "1 of 6 boards holds the model within the limits. 1 more holds it: the latency is not known. The fastest is "
         "quick: 100 ms (± 10 ms)." in shown
     )
     assert "holds it, latency not known: 1 (unknown)" in shown and "not enough RAM: 1 (tiny)" in shown
@@ -87,8 +87,10 @@ def test_a_board_whose_interval_crosses_the_limit_is_marked():
     )
     assert "the limit" not in shown[1].replace("the limits", "")
     more = (on_board("close", ram=2000, latency=0.108), *BOARDS)
-    (answer, *_) = fits_document(Fits(model={}, candidates=rank(more, Limits(latency=0.1)))).answer
-    assert "1 more holds it: may be within the limit, by the interval; 1 more holds it: the latency is not" in answer
+    answer = fits_document(Fits(model={}, candidates=rank(more, Limits(latency=0.1)))).answer
+    assert answer[2:4] == (
+        "1 more holds it: may be within the limit, by the interval.", "1 more holds it: the latency is not known.",
+    )  # fmt: skip
 
 
 def test_boards_without_any_latency_have_enough_memory_and_the_reason_stands_first():
@@ -167,8 +169,8 @@ def test_the_table_has_needed_and_available_memory():
     sure, possible = shown.split("Boards that may hold the model")
     assert "| slow |" in sure and "| maybe |" not in sure and "| maybe |" in possible
     assert "Interval" not in possible  # no latency of these boards is known
-    assert "; the smallest: unknown: 2.0 KiB of RAM, 4 KiB of flash;" in shown
-    assert "; the fastest of the 2 whose latency is known is quick: 100 ms (± 10 ms)." in shown
+    assert "\nThe smallest: unknown: 2.0 KiB of RAM, 4 KiB of flash." in shown
+    assert "\nThe fastest of the 2 whose latency is known is quick: 100 ms (± 10 ms)." in shown
     assert "2 of 6 boards left out" in shown and "not enough RAM: 1" in shown
     rows = boards_table(found.candidates).rows
     assert [row[-2].text for row in rows] == ["yes", "yes", "yes", "maybe", "no", "no"]
@@ -183,7 +185,7 @@ def test_a_board_whose_program_is_not_on_the_microcontroller_may_be_slower_than_
         render_markdown(fits_document(Fits(model={}, candidates=rank((*BOARDS, beside), Limits())))).split()
     )
     why = "can be longer, also beyond the interval: external QSPI flash"
-    fastest = f"; the fastest of the 3 whose latency is known is beside: 50.0 ms (± 5.0 ms; {why})."
+    fastest = f". The fastest of the 3 whose latency is known is beside: 50.0 ms (± 5.0 ms; {why})."
     assert fastest in shown and shown.count(why) == 2
     assert why not in render_markdown(fits_document(Fits(model={}, candidates=rank(BOARDS, Limits()))))
 
@@ -292,7 +294,7 @@ def test_a_board_whose_interval_reaches_below_the_limit_says_so():
     )
     assert Limits(latency=0.08).reasons(one, one.fit) == ("holds it, latency above 80.0 ms",)
     found = render_markdown(fits_document(Fits(model={}, candidates=rank([one], Limits()))))
-    assert "1 of 1 boards holds the model;" in found
+    assert "1 of 1 boards holds the model." in found
 
 
 def test_up_to_three_boards_are_named():
@@ -348,12 +350,12 @@ def test_boards_that_are_as_fast_or_perhaps_and_as_small_are_named_or_counted():
         for name, latency in (("a", 0.1), ("b", 0.1), ("near", 0.108), ("slow", 0.2))
     ]
     shown = " ".join(render_markdown(fits_document(Fits(model={}, candidates=rank(boards, Limits())))).split())
-    assert "the smallest: a (100 ± 10 ms), b (100 ± 10 ms), near (108 ± 11 ms) and slow (200 ± 20 ms): 2.9 KiB" in shown
-    assert "the fastest are a and b: 100 ms (± 10 ms); by their intervals, 1 other is perhaps as fast." in shown
+    assert "The smallest: a (100 ± 10 ms), b (100 ± 10 ms), near (108 ± 11 ms) and slow (200 ± 20 ms): 2.9 KiB" in shown
+    assert "The fastest are a and b: 100 ms (± 10 ms); by their intervals, 1 other is perhaps as fast." in shown
     limited = Fits(model={}, candidates=rank(boards, Limits(latency=0.115)))
     shown = " ".join(render_markdown(fits_document(limited)).split())
     assert (
-        "1 of them may take longer than the limit, by their intervals; the smallest whose intervals are within it: a (100 ± 10 ms) and b"
+        "1 of them may take longer than the limit, by their intervals. The smallest whose intervals are within it: a (100 ± 10 ms) and b"
         in shown
     )
 
@@ -369,13 +371,16 @@ def test_within_a_limit_the_smallest_boards_come_first_and_the_smallest_that_may
     ]
     limited = Fits(model={}, candidates=rank(boards, Limits(latency=0.115)))
     assert names(limited.candidates) == ["smaller", "small", "safe", "large", "slow"]
-    (answer,) = fits_document(limited).answer
-    assert "the smallest whose intervals are within it: safe (100 ± 10 ms): 3 KiB of RAM, 4 KiB of flash; " in answer
-    assert "; smaller, and perhaps within it: smaller (112 ± 12 ms): 2 KiB of RAM, 4 KiB of flash; " in answer
-    assert "; the fastest is large: 20.0 ms" in answer
+    first, _, smallest, fastest = fits_document(limited).answer
+    assert first == "4 of 5 boards hold the model within the limits."
+    assert smallest == (
+        "The smallest whose intervals are within it: safe (100 ± 10 ms): 3 KiB of RAM, 4 KiB of flash; "
+        "smaller, and perhaps within it: smaller (112 ± 12 ms): 2 KiB of RAM, 4 KiB of flash."
+    )
+    assert fastest.startswith("The fastest is large: 20.0 ms")
     every = Fits(model={}, candidates=rank(boards, Limits()))
     assert names(every.candidates) == ["large", "safe", "small", "smaller", "slow"]
-    assert "perhaps within" not in fits_document(every).answer[0]
+    assert not any("perhaps within" in line for line in fits_document(every).answer)
 
 
 def test_what_computes_is_told_first_and_marked_where_it_is_something_else():
@@ -386,7 +391,7 @@ def test_what_computes_is_told_first_and_marked_where_it_is_something_else():
 
     usual = [with_software(name, "cmsis-nn") for name in "ab"]
     listed = rank([*usual, with_software("x", "gecko-sdk-4.1", accelerator=MVP)], Limits())
-    told = fits_document(Fits(model={}, candidates=listed)).answer[1]
+    told = fits_document(Fits(model={}, candidates=listed)).answer[-1]
     assert told == (
         "Latencies are with cmsis-nn (Arm's CMSIS-NN kernels under tflite-micro or TVM), on x with its accelerator, "
         "Silicon Labs MVP (gecko-sdk-4.1); other software: --set software=NAME (tflm-reference, edge-impulse or "

@@ -106,8 +106,8 @@ def test_a_half_known_interval_stays_half_known():
         ("same", True, "size", True, "smaller and as fast: 2.00× the speed [1.25, 2.50]"),
         ("same", False, "size", False, "no difference that matters: 2.00× the speed [1.25, 2.50]"),
         ("same", True, "latency", False, "no difference that matters: 2.00× the speed [1.25, 2.50]"),
-        ("inconclusive", True, "size", False, "not proven faster: 2.00× the speed [1.25, 2.50]"),
-        ("inconclusive", True, "latency", False, "not proven faster: 2.00× the speed [1.25, 2.50]"),
+        ("inconclusive", True, "size", False, "probably faster, not proven: 2.00× the speed [1.25, 2.50]"),
+        ("inconclusive", True, "latency", False, "probably faster, not proven: 2.00× the speed [1.25, 2.50]"),
     ],
 )
 def test_only_what_is_proven_is_accepted(verdict, smaller, aim, accepted, words):
@@ -117,7 +117,7 @@ def test_only_what_is_proven_is_accepted(verdict, smaller, aim, accepted, words)
 @pytest.mark.parametrize(
     ("speed", "words"),
     [
-        ((0.9, 0.87, 0.93), "slower, not proven: 0.90× the speed [0.87, 0.93] (p)"),
+        ((0.9, 0.87, 0.93), "probably slower, not proven: 0.90× the speed [0.87, 0.93] (p)"),
         ((0.98, 0.96, 1.02), "not faster by an amount that matters: 0.98× the speed [0.96, 1.02] (p)"),
         ((0.98, 0.905, 1.095), "not proven faster: 0.98× the speed [0.90, 1.10] (p)"),
     ],

@@ -18,7 +18,7 @@ from rich.cells import cell_len
 
 from edgewise.record import Caution, Measurement, Trust
 from edgewise.report.bench.answer import answer_of
-from edgewise.report.bench.document import bench_document
+from edgewise.report.bench.document import bench_document, input_sections
 from edgewise.report.bench.tables import bench_table
 from edgewise.report.document import Cell, Column, Document, Table
 from edgewise.report.document.csv import render_csv
@@ -305,3 +305,17 @@ def test_the_first_line_of_an_evaluation_is_its_accuracy():
     first, second = answer_of([run, timed])
     assert (first, second) == (words, *answer_of([timed]))
     assert len(answer_of([replace(run, id=f"{at}") for at in range(10)])) == 9
+
+
+@pytest.mark.parametrize(
+    ("when", "words"),
+    [
+        ("before the timing", "; handed to the engine before the timing, not with each call"),
+        ("with each call", "; handed to the engine with each call, which is timed"),
+        (None, ""),
+    ],
+)
+def test_the_line_on_inputs_says_how_they_were_handed_over(when, words):
+    run = make_run(1)
+    (section,) = input_sections([replace(run, effective={**run.effective, "inputs_handed_over": when})])
+    assert section.lines == (f"input float32 1×49×10×1; random from seed 0{words}",)

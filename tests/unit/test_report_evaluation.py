@@ -45,7 +45,7 @@ RESULTS = (one_model, two_models, with_failure, hostile_evaluation)
 TOP_AT_80 = """\
 vww.tflite is worse than kws.onnx on 900 of 1000 samples: top-1 accuracy 92.33 %
 against 94.56 %, −2.22 pt [−3.61, −0.89], p < 0.001, 2 could not be used (a.wav:
-truncated; …), --limit 902
+truncated; …), limited by --limit 902
 
 Accuracy and latency
                                                                     Model
@@ -109,7 +109,7 @@ def test_every_footnote_is_told(make):
 def test_one_model_has_its_accuracy_in_the_headline():
     assert title_of(one_model()) == (
         "kws.onnx: top-1 accuracy 94.56 % [92.85, 95.86] on 900 of 1000 samples, "
-        "2 could not be used (a.wav: truncated; …), --limit 902, latency 420 ± 11 µs"
+        "2 could not be used (a.wav: truncated; …), limited by --limit 902, latency 420 ± 11 µs"
     )  # fmt: skip
 
 

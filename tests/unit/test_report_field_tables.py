@@ -90,6 +90,27 @@ def test_networks_have_engine_threads_latency_grade_and_accuracy_and_what_else_t
     assert render_csv(table).startswith("Model,Runtime,Threads,Precision,Batch,Scenario,Device,Latency (ms),Grade,")
 
 
+@pytest.mark.parametrize(
+    ("effective", "words"),
+    [
+        ({"file_precision": "int8", "precision": None}, "int8"),
+        ({"file_precision": "float32", "precision": "f32"}, "float32"),
+        ({"file_precision": "float32", "precision": "bf16"}, "float32 run in bfloat16"),
+        ({"file_precision": "uint8", "precision": "f32", "precision_of_products": {"u8": 3}}, "uint8"),
+        ({"file_precision": "int8", "precision": "f32", "precision_of_products": {"f32": 3}}, "int8 run in float32"),
+        ({"precision": "f32", "precision_of_products": {"i8": 3}}, "int8 + f32"),
+        ({"precision": None}, "not reported"),
+    ],
+)
+def test_a_table_of_several_networks_has_the_precision_of_each(effective, words):
+    other = replace(make_run(2, model=replace(KWS, name="other.onnx", sha256="e" * 64)), effective=effective)
+    table = field_document("networks", [make_run(1), other]).tables[0]
+    position = [column.title for column in table.columns].index("Precision")
+    assert position in table.visible and table.rows[1][position].text == words
+    alone = field_document("networks", [other]).tables[0]
+    assert position not in alone.visible
+
+
 @pytest.mark.parametrize("name", ["zoo", "networks", "long"])
 def test_programs_are_left_out_of_tables_of_networks(name):
     program = make_run(2, model=replace(KWS, name="python3", format="program"))

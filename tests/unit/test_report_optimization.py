@@ -208,7 +208,7 @@ SLOWER = replace(number(0.98, 0.96, 0.999), verdict="inconclusive")
 """Its interval leaves 1 out, but the verdict is adjusted for all comparisons of the race."""
 
 
-def int8_search(why="slower, not proven: 0.98× [0.96, 0.999]", *others, speed=SLOWER):
+def int8_search(why="probably slower, not proven: 0.98× [0.96, 0.999]", *others, speed=SLOWER):
     """Int8 raced and is no faster than the original, and one variant in float is nearer to it."""
     task = SimpleNamespace(
         capabilities=Capabilities(kind="quantisation", reads=("onnx",), writes="", arithmetic="int8", calibrates=True)
@@ -233,10 +233,10 @@ def test_where_int8_raced_and_lost_the_first_line_says_how_it_did_and_the_second
     """The first line was about settings that were not tried, and the table about a file in float."""
     note = "settings of openvino were not tried on original: the time budget left no room"
     late_one = late()
-    result = replace(int8_search("slower, not proven: …", late_one), notes=(note,),
+    result = replace(int8_search("probably slower, not proven: …", late_one), notes=(note,),
                      not_tried=NotTried(variants=(late_one.id,), of=3))  # fmt: skip
     headline, evidence = headline_of(result)
-    told = FOUND.format(speed="0.98× the speed [0.96, 0.999] (not proven slower)")
+    told = FOUND.format(speed="probably 1.02× slower [1.001, 1.05], not proven")
     assert headline == (f"No variant is proven faster; 1 of 3 was not decided in 240 s (→ --time-budget 8min); {told}")
     assert evidence == (
         f"{FILE}; the most promising of them is nncf-ptq @ onnxruntime (3.41× predicted): not tried: the time "
@@ -369,6 +369,22 @@ def test_bounds_that_cant_be_met_name_the_closest_and_what_stands_in_the_way():
     assert before_after_table(bounds_unmet()).columns[2].title == "Closest"
 
 
+def test_a_speed_of_the_short_race_is_marked_as_such_beside_before_and_after():
+    """``n/a → n/a, 1.13× the speed`` stood there without a word."""
+    one = replace(late(stage="screened"), metrics={"speedup": number(1.13)})
+    nothing = nothing_found()
+    result = replace(nothing, candidates=(one,), front=(), closest=one.id)
+    (cell,) = [row[-1] for row in before_after_table(result).rows if row[0].text == "Latency"]
+    assert cell.text == "~1.13× the speed" and cell.notes[0].startswith("in the short race that chose")
+    raced = replace(one, stage="raced", metrics={"speedup": replace(number(1.13, 1.1, 1.2), verdict="inconclusive")})
+    result = replace(nothing, candidates=(raced,), front=(), closest=raced.id)
+    (cell,) = [row[-1] for row in before_after_table(result).rows if row[0].text == "Latency"]
+    assert cell.text == "probably 1.13× faster [1.10, 1.20], not proven"
+    assert cell.notes == (
+        "a proof takes a risk of error below 1 % over all comparisons of the race, the interval has 5 %",
+    )
+
+
 def test_where_the_original_is_closest_the_table_says_nearest():
     result = replace(bounds_unmet(), closest="original")
     assert before_after_table(result).columns[2].title == "Nearest"
@@ -414,7 +430,7 @@ def test_a_speed_up_has_a_word_only_where_it_is_proven():
     assert speed_text(number(0.5, 0.4, 0.8)) == "2.00× slower [1.25, 2.50]"
     assert speed_text(number(0.055, 0.05, 0.06)) == "18.2× slower [16.6, 20.0]"
     assert speed_text(replace(number(1.04, 1.01, 1.08), verdict="inconclusive")) == (
-        "1.04× the speed [1.01, 1.08] (not proven faster)"
+        "probably 1.04× faster [1.01, 1.08], not proven"
     )
     assert speed_text(replace(number(1.04, 1.01, 1.08), verdict="faster")) == "1.04× faster [1.01, 1.08]"
     assert speed_text(number(1.2, 0.9, 1.5)) == "1.20× the speed [0.90, 1.50]"

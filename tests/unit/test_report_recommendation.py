@@ -16,6 +16,7 @@ from edgewise.report.bench.document import bench_document
 from edgewise.report.bench.ranking import candidates_of, comparable_groups, finalists, may_be_as_fast, rank_models
 from edgewise.report.bench.recommendation import recommendation, recommendations
 from edgewise.report.bench.speeds import speed_lines
+from edgewise.report.bench.tables import bench_table
 from edgewise.report.comparison.words import conclusion
 from edgewise.report.document.markdown import render_markdown
 from edgewise.report.document.text import to_text
@@ -1035,17 +1036,38 @@ def test_the_number_of_a_single_recommended_run_is_said_once():
     )
 
 
+def with_phases(run, phases):
+    """The run with a process of each of `phases`."""
+    return replace(run, sessions=tuple(replace(run.sessions[0], phases=each) for each in phases))
+
+
+def test_the_columns_of_a_start_up_are_all_of_its_parts():
+    cold = make_run(1, startup=0.21, scenario=Scenario(kind="cold-start"))
+    cold = with_phases(cold, [{"python": 0.02, "prepare": 0.01, "import": 0.1, "load": 0.02, "first": 0.0025}] * 3)
+    table = bench_table([cold])
+    cells = {column.title: cell.text for column, cell in zip(table.columns, table.rows[0], strict=True)}
+    assert cells["Python (ms)"] == "30.0"
+    assert [note for note in table.notes if "sum of its parts" in note]
+    bare = bench_table([replace(cold, sessions=())])
+    cells = {column.title: cell for column, cell in zip(bare.columns, bare.rows[0], strict=True)}
+    assert cells["Python"].notes == ("the record has no times of the parts of a start-up",)
+    assert not bare.notes and "Python (ms)" not in {column.title for column in bench_table([make_run(1)]).columns}
+
+
 def test_a_start_up_says_that_inference_is_not_what_differs():
     starts = [
         make_run(number, runtime=runtime, startup=startup, scenario=Scenario(kind="cold-start"))
         for number, (runtime, startup) in enumerate((("onnxruntime", 0.21), ("openvino", 0.42)), 1)
     ]
     line = (
-        "Of the start-up importing the engine is 60 %, loading the model is 10 % and the first inference is 0.6 to 1.2 %; "
-        "starting Python is the rest: inference is not what differs here"
+        "Of the start-up starting Python is 20 to 25 %, importing the engine is 60 to 62 %, loading the model is 10 to 12 % "
+        "and the first inference is 1.2 to 10 %: inference is not what differs here"
     )
+    quick, other = ([{"python": 0.02, "prepare": 0.02, "import": 0.12, "load": 0.02, "first": 0.02}],
+                    [{"python": 0.02, "import": 0.05, "load": 0.01, "first": 0.001}] * 2)  # fmt: skip
+    starts = [with_phases(run, phases) for run, phases in zip(starts, (quick, other), strict=True)]
     assert line in answer_of(starts)
-    slow = make_run(3, latency=0.03, startup=0.3, scenario=Scenario(kind="cold-start"))  # 60 % is the first inference
+    slow = with_phases(starts[0], [{"python": 0.02, "import": 0.05, "load": 0.03, "first": 0.15}])  # 60 %
     assert not any(told.startswith("Of the start-up") for told in answer_of([slow]))
     assert not any(told.startswith("Of the start-up") for told in answer_of([replace(starts[0], measurements=())]))
     assert not any(told.startswith("Of the start-up") for told in answer_of([make_run(1)]))

@@ -271,3 +271,28 @@ def test_numbers_in_one_cell_ascend(render):
     text = render(noted(first, both))
     marks = re.findall(r"\[1,2\]|\[\^1\]\[\^2\]|>1</a></sup><sup><a [^>]*>2<", text)
     assert len(marks) == 2
+
+
+@pytest.mark.parametrize("numeric", [True, False])
+def test_a_heading_without_room_is_folded_where_the_parts_of_its_name_end(numeric):
+    """``onnxruntime/cpu`` became ``onnxruntime/cp`` above ``u``."""
+    engines = tuple(Column(title=f"onnxruntime/cpu{n} (µs)", numeric=numeric) for n in range(4))
+    row = (Cell(text="Conv"), *(Cell(text="294 to 305") for _ in engines), Cell(text="faster"))
+    table = Table(
+        title="t", columns=(Column(title="Type of operator"), *engines, Column(title="openvino/cpu is")), rows=(row,)
+    )
+    heading = to_text(Document(title="d", tables=(table,)), width=80).partition("─")[0]
+    words = {word for line in heading.splitlines() for word in line.split()}
+    assert words == {
+        "t", "Type", "of", "operator", "onnxruntime/", "openvino/", "cpu", "is", "(µs)", "cpu0", "cpu1", "cpu2", "cpu3",
+    }  # fmt: skip
+
+
+def test_a_heading_does_not_part_a_number_from_its_percent():
+    columns = (
+        Column(title="Metric of the comparison"),
+        *(Column(title="Ratio (95 % interval)", numeric=True) for _ in range(9)),
+    )
+    table = Table(title="t", columns=columns, rows=(tuple(Cell(text="n/a") for _ in columns),))
+    heading = to_text(Document(title="d", tables=(table,)), width=80).partition("─")[0]
+    assert heading.count("95") == heading.count("95 %") > 0

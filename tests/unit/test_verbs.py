@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 import edgewise
+from edgewise.cli.main import run
 from edgewise.verbs.request import Request
 from edgewise.verbs.verb import VERBS
 
@@ -97,3 +100,15 @@ def test_what_python_calls_a_field_is_an_argument_of_the_function(name):
 )
 def test_python_has_values_as_its_arguments_take_them(name, field, value, said):
     assert VERBS.get(name).argument_of(field, value) == said
+
+
+@pytest.mark.parametrize("name", [name for name, verb in VERBS if not verb.asked_by])
+def test_the_help_of_each_verb_has_examples_that_can_be_read(name, capsys):
+    """The help of `gate` had none."""
+    verb = VERBS.get(name)
+    assert verb.examples
+    for line in verb.examples:
+        program, command, *words = shlex.split(line)
+        assert (program, command) == ("edgewise", name) and line in verb.help
+        assert run([name, "--dry-run", "--json", *words]) == 0, line
+        assert json.loads(capsys.readouterr().out)["verb"] in (name, *(each for each, one in VERBS if one.asked_by))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +19,7 @@ from edgewise.verbs.command import Command
 from edgewise.verbs.hub import fetch_models, takes_models
 from edgewise.verbs.option import Values
 from edgewise.verbs.presentation import Presentation, View
-from edgewise.verbs.verb import VERBS, Verb, carry_out, command_of
+from edgewise.verbs.verb import VERBS, Verb, carry_out, command_of, rehearse
 
 if TYPE_CHECKING:
     from edgewise.verbs.context import Context
@@ -129,6 +129,9 @@ def _say_what_would_be_done(request: Request, output: Output) -> int:
     if output.as_json:
         print_json(request.to_document())
         return ExitCode.DONE
+    presentation = VERBS.get(request.verb).presentation()
+    steps, notes = ((), ()) if request.functions else presentation.plan(request)
+    unchecked = with_context(replace(output, quiet=True), partial(rehearse, request))
     console = out()
     console.print(f"would run: {escape(one_line(command_of(request)))}", soft_wrap=True)
     for field, value in request.changed_fields().items():
@@ -136,10 +139,9 @@ def _say_what_would_be_done(request: Request, output: Output) -> int:
     if functions := request.functions:
         console.print(f"this runs code: {escape(one_line(', '.join(functions)))}", soft_wrap=True)
         return ExitCode.DONE
-    steps, notes = VERBS.get(request.verb).presentation().plan(request)
     for step in steps:
         console.print(escape(step), soft_wrap=True)
-    _say_notes(notes)
+    _say_notes([*notes, *filter(None, [unchecked])])
     return ExitCode.DONE
 
 

@@ -29,7 +29,7 @@ _SETTINGS_OF_STATE = ("on_mains",)
 _NO_CONDITION = frozenset({
     "provider", "precision", "precision_of_operators", "precision_of_products", "threads", "intra_op_threads", "inputs",
     "outputs", "engine_version", "requests", "operators", "operators_delegated", "delegate_partitions",
-    "execution_providers",
+    "execution_providers", "file_precision", "inputs_handed_over",
 })  # fmt: skip
 _NAMES = {
     "architecture": "architecture",

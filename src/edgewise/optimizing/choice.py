@@ -19,7 +19,7 @@ from edgewise.units import format_quantity, significant
 
 Aim = Literal["latency", "size"]
 
-UNPROVEN = "not proven faster"
+UNPROVEN, PROBABLE = "not proven faster", "probably faster, not proven"
 """Begins why a raced variant that may be faster is not accepted: more time could decide on it."""
 
 
@@ -79,10 +79,10 @@ def judge_speed(row: Comparison | None, *, smaller: bool, aim: Aim, reason: str 
             return False, f"no difference that matters: {words}"
     doubt = f" ({row.because})" if row.because else ""
     if speed.high is not None and speed.high < 1.0:
-        return False, f"slower, not proven: {words}{doubt}"
+        return False, f"probably slower, not proven: {words}{doubt}"
     if speed.high is not None and speed.high <= 1.0 + THRESHOLD:
         return False, f"not faster by an amount that matters: {words}{doubt}"
-    return False, f"{UNPROVEN}: {words}{doubt}"
+    return False, f"{PROBABLE if (speed.low or 0.0) > 1.0 else UNPROVEN}: {words}{doubt}"
 
 
 def in_words(speed: MetricValue, kind: str = "") -> str:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from edgewise.comparing.reasons import explain_files
 from edgewise.errors import EdgewiseError, as_flag
@@ -120,9 +120,9 @@ def build_result(
     if settings.judged is not None and result.changed_most is not None:
         samples = result.changed[result.changed_most].samples
         result = replace(result, thumbnails=draw_thumbnails(settings.judged.data, samples))
+    written = _write_provenances(result, settings)
     if chosen is not None:
-        result = _with_files(result, settings, everything[chosen])
-    _write_provenances(result, settings)
+        result = _with_files(result, settings, everything[chosen], written.get(chosen))
     result = _with_summary(result, settings.folder)
     if (int8 := _find_smaller_int8(result)) is not None:
         file, folder = Path(int8.path), settings.folder.resolve()
@@ -233,11 +233,16 @@ def _as_variant(original: Candidate) -> Candidate:
     return replace(original, metrics={**original.metrics, "accuracy_drop": none, "output_max_abs_error": none})
 
 
-def _with_files(result: Optimization, settings: SearchSettings, candidate: Candidate) -> Optimization:
-    """Return the chosen model's files at the top of the folder, with provenance and instructions beside them."""
+def _with_files(
+    result: Optimization, settings: SearchSettings, candidate: Candidate, made: Provenance | None
+) -> Optimization:
+    """Return the chosen model's files at the top of the folder, with provenance and instructions beside them.
+
+    Args:
+        made: its provenance, where that lies beside its variant already.
+    """
     assert candidate.model is not None
-    root = result.root_of(candidate.id)
-    command = _command(settings, candidate, root, engine=result.baseline.runtime.name)
+    command = made.command if made else _command_of(result, settings, candidate)
     try:
         (file, *weights), replaced = _copy(candidate, settings)
         if replaced:
@@ -245,9 +250,8 @@ def _with_files(result: Optimization, settings: SearchSettings, candidate: Candi
             note = f"{file.name} replaces another file of this name, of an earlier search; {other} keeps both"
             result = replace(result, notes=(*result.notes, note))
         provenance = file.with_name(f"{file.name}.provenance.json")
-        whole = settings.whole if root == result.baseline.model else None
-        document = provenance_of(result, candidate, root, command=command, whole=whole)
-        provenance.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        text = made.text if made else _provenance_text(result, settings, candidate, command)
+        provenance.write_text(text, encoding="utf-8")
         beside = {
             f"weights_{number}" if len(weights) > 1 else "weights": str(one) for number, one in enumerate(weights)
         }
@@ -275,24 +279,42 @@ def _with_files(result: Optimization, settings: SearchSettings, candidate: Candi
     return replace(result, command=command, files=files)
 
 
-def _write_provenances(result: Optimization, settings: SearchSettings) -> None:
+class Provenance(NamedTuple):
+    """Where a variant comes from: the command that makes it again, and the file with all that is known of it."""
+
+    command: str
+    text: str
+
+
+def _command_of(result: Optimization, settings: SearchSettings, candidate: Candidate) -> str:
+    return _command(settings, candidate, result.root_of(candidate.id), engine=result.baseline.runtime.name)
+
+
+def _provenance_text(result: Optimization, settings: SearchSettings, candidate: Candidate, command: str) -> str:
+    root = result.root_of(candidate.id)
+    whole = settings.whole if root == result.baseline.model else None
+    document = provenance_of(result, candidate, root, command=command, whole=whole)
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _write_provenances(result: Optimization, settings: SearchSettings) -> dict[str, Provenance]:
     """Write the provenance of each variant beside its file in the folder, so that an evaluation of it knows the samples
-    that calibrated it. One that can't be written is left out.
+    that calibrated it; return them by variant. One that can't be written is left out.
     """
-    folder, engine = settings.folder.resolve(), result.baseline.runtime.name
+    written: dict[str, Provenance] = {}
+    folder = settings.folder.resolve()
     for one in result.candidates:
         if one.model is None or one.kind == "tuning":
             continue
         file = Path(one.model.path).resolve()
         if not file.is_relative_to(folder):
             continue
-        root = result.root_of(one.id)
-        whole = settings.whole if root == result.baseline.model else None
         with suppress(OSError, EdgewiseError):
-            command = _command(settings, one, root, engine=engine)
-            document = provenance_of(result, one, root, command=command, whole=whole)
-            text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+            command = _command_of(result, settings, one)
+            text = _provenance_text(result, settings, one, command)
             file.with_name(f"{file.name}.provenance.json").write_text(text, encoding="utf-8")
+            written[one.id] = Provenance(command, text)
+    return written
 
 
 def _tell_integers(graph: Graph) -> list[str]:

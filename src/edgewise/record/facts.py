@@ -43,6 +43,22 @@ def precision_of(run: Run) -> str | None:
     return floats
 
 
+def network_precision(run: Run) -> str | None:
+    """``"float32"``, ``"int8"``, ``"float32 run in bfloat16"``: the precision in the file, and the engine's where it is
+    another one. What the engine reports where the file's is not recorded; None if neither is known.
+    """
+    file, used = one_line(str(run.effective.get("file_precision") or "")), precision_of(run)
+    if not file or used is None:
+        return file or used
+    engine = "int8" if uses_int8(run) else _LONG.get(used.lower(), used)
+    alike = engine in file or (engine == "int8" and "int" in file)
+    return file if alike else f"{file} run in {engine}"
+
+
+_LONG = {"f32": "float32", "fp32": "float32", "f16": "float16", "fp16": "float16", "bf16": "bfloat16"}
+"""What engines call a precision → what model files call it."""
+
+
 def floats_of(run: Run) -> str | None:
     """Return the precision of the operators on floating-point numbers, as `precision_of`."""
     value = run.effective.get("precision")

@@ -1,4 +1,4 @@
-"""What a run's model costs by its graph: parameters, operations, depth."""
+"""What a run's model costs by its graph: parameters, operations, depth; and the number formats it is written in."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from edgewise.model.cost import total_of
 from edgewise.model.eager import UNEXPORTED
 from edgewise.model.graph import LANGUAGE_MODEL
 from edgewise.model.memory_plan import find_peak
+from edgewise.model.precision import find_precision
 from edgewise.record import Job, Measurement
 from edgewise.run.observation import read_run_graph
 
@@ -41,6 +42,18 @@ def complexity_of(job: Job) -> tuple[Measurement, ...]:
         replace(row, basis="measured", method=seen) if row.metric in by_shape and row.value is not None else row
         for row in rows
     )
+
+
+def file_precision(job: Job) -> dict[str, str]:
+    """``{"file_precision": "int8"}``: in which number formats the model's operators compute by its file, as
+    'edgewise inspect' says; an engine may use others. {} where the file does not tell.
+    """
+    try:
+        graph = read_run_graph(job)
+    except EdgewiseError:
+        return {}
+    found = "" if UNEXPORTED in graph.metadata or LANGUAGE_MODEL in graph.metadata else find_precision(graph)
+    return {"file_precision": found} if found else {}
 
 
 def with_engine_memory(rows: tuple[Measurement, ...]) -> tuple[Measurement, ...]:

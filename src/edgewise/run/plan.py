@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import file_digest
@@ -39,7 +40,7 @@ from edgewise.runtime.base import (
     runtimes,
     settings_of,
 )
-from edgewise.text import listing
+from edgewise.text import enumerate_few, listing
 from edgewise.workload.input_shapes import ASSUMED, batch_of, has_open_batch, open_axes, other_inputs, resolve_inputs
 from edgewise.workload.inputs import read_arrays, read_shapes
 from edgewise.workload.prompts import read_prompts
@@ -223,7 +224,7 @@ def make_plan(
         file = "" if isinstance(path, NetworkFile) else os.fspath(path)
         choices = list(_choose_engines(model, wanted, registry, skipped, target, file=file, with_tools=with_tools))
         if not choices and not isinstance(path, NetworkFile):
-            raise _no_engine(model, axes, registry, target, file)
+            raise _no_engine(model, axes, registry, target, file=file, skipped=skipped)
         taken |= {f"{name}/{provider.name}": settings_of(runtime, provider) for name, runtime, provider, _ in choices}
         # What is fed depends on the model and the batch alone: read and checked once, not for every engine.
         workloads = []
@@ -379,12 +380,12 @@ def _choose_engines(
             lacking = runtime.lacking(word) if isinstance(runtime, ExplainsProviders) else None
             if lacking is not None and wanted_provider and target.device == LOCAL:
                 raise Unavailable(f"{name}/{word} can't be used: {lacking.reason}", advice=lacking.install_hint)
-            skipped.append(f"{name} has no provider {word} (it has: {', '.join(known)})")
+            skipped.append(f"{name}{_LACKS}provider {word} (it has: {', '.join(known)})")
         for provider in _choose_providers(runtime, wanted, sweeps=with_tools):
             for precision in axes.precisions or (None,):
                 if precision is not None and precision not in provider.precisions:
                     has = ", ".join(provider.precisions)
-                    skipped.append(f"{name}/{provider.name} has no precision {precision} (it has: {has})")
+                    skipped.append(f"{name}/{provider.name}{_LACKS}precision {precision} (it has: {has})")
                     continue
                 yield name, runtime, provider, precision
 
@@ -396,6 +397,7 @@ def _runs_signature(runtime: Runtime, model: Model) -> bool:
     )
 
 
+_LACKS = " has no "
 _COMMON_FORMATS = frozenset({"onnx", "tflite", "openvino"})
 
 
@@ -446,8 +448,10 @@ def _choose_providers(runtime: Runtime, wanted: Sequence[str], *, sweeps: bool) 
     return [provider for provider in runtime.providers if provider.name in wanted]
 
 
-def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime], target: TargetSpec, file: str) -> EdgewiseError:
-    """Why no job could be made for `model`."""
+def _no_engine(
+    model: Model, axes: Axes, registry: Registry[Runtime], target: TargetSpec, *, file: str, skipped: Sequence[str]
+) -> EdgewiseError:
+    """Why no job could be made for `model`; `skipped` says what engines that read it lack."""
     readers = [(name, runtime) for name, runtime in registry if model.ref.format in runtime.formats]
     conversion = advise_conversion(model.ref.format, model.files[0])
     if not readers and conversion:
@@ -463,7 +467,14 @@ def _no_engine(model: Model, axes: Axes, registry: Registry[Runtime], target: Ta
     if axes.runtimes or axes.providers or axes.precisions:
         asked = dict.fromkeys(word.partition("/")[0] for word in axes.runtimes)
         deaf = [name for name in asked if name not in able]
-        why = f": {' and '.join(deaf)} can't read this format" if deaf else ""
+        reasons = [
+            *([f"{' and '.join(deaf)} can't read this format"] if deaf else []),
+            *(each for each in skipped if _LACKS in each),
+        ]
+        why = f": {enumerate_few(reasons)}" if reasons else ""
+        if file and axes.precisions == ("int8",):  # the arithmetic is then the file's, not a setting
+            made = f"edgewise optimize {shlex.quote(file)} --data DATA"
+            conversion = "; or ".join(filter(None, (f"a file in int8: {made}", conversion)))
         return BadInput(
             f"none of the requested runtimes can run {model.ref.name} ({model.ref.format}){why}",
             advice=advise_readers(model.ref.format, deaf, target, file=file)

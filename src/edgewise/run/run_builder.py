@@ -21,7 +21,7 @@ from edgewise.record import Caution, Constraints, Job, Measurement, ModelRef, Ru
 from edgewise.record.facts import emulation_of, precision_of
 from edgewise.registry import Registry, availability_of
 from edgewise.run.agreement import Outputs, Verdict, absent_measurements, check_finite, compare_outputs
-from edgewise.run.complexity import complexity_of, with_engine_memory
+from edgewise.run.complexity import complexity_of, file_precision, with_engine_memory
 from edgewise.run.energy import TOKEN_ENERGIES
 from edgewise.run.executor import Beside, executor_for, facts_of
 from edgewise.run.facts import environment_at
@@ -225,7 +225,7 @@ class RunBuilder:
             status="failed" if failure else "done",
             group=self.group,
             failure=failure,
-            effective=_effective(complete),
+            effective=_effective(complete) | (file_precision(job) if complete else {}),
             environment={**place.environment, **({"worker_python": python} if python else {})},
             measurements=with_engine_memory(measurements + complexity_of(job)),
             sessions=records,

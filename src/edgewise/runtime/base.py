@@ -333,6 +333,11 @@ class TimesReference(Protocol):
         """As `edgewise.run.reference.time_reference`."""
 
 
+INPUTS_FIRST = {"inputs_handed_over": "before the timing"}
+"""For `Session.effective`, where the timed call reads inputs that `Session.bind` copied into the engine's memory."""
+INPUTS_WITH_CALL = {"inputs_handed_over": "with each call"}
+"""The same where the timed call hands them over."""
+
 Role = Literal["operator", "layout", "precision", "copy", "control"]
 """What an engine's step is for: what the model asks for; changing a tensor's layout; converting its type (quantise,
 dequantise, casts the model does not ask for); copying it (between memories or providers); keeping the others going."""

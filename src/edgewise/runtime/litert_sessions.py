@@ -10,7 +10,7 @@ from typing import Any
 from edgewise.model.readers.tflite_entry import EntryPoint, read_entry
 from edgewise.model.signature import TensorSpec
 from edgewise.runtime.arrays import check_dtypes, closed, own_copies
-from edgewise.runtime.base import LoadOptions
+from edgewise.runtime.base import INPUTS_FIRST, LoadOptions
 
 #: provider → name of the interpreter's set of kernels
 RESOLVERS = {
@@ -60,7 +60,7 @@ class InterpreterSession:
         return {
             "provider": self._provider, "precision": None, "threads": None, "streams": None,
             "op_resolver": RESOLVERS[self._provider], "delegate": "XNNPACK" if delegates else None,
-            "delegate_partitions": delegates, "operators": operators, "operators_delegated": delegated,
+            "delegate_partitions": delegates, "operators": operators, "operators_delegated": delegated, **INPUTS_FIRST,
         }  # fmt: skip
 
     def bind(self, arrays: Sequence[Any]) -> None:
@@ -125,7 +125,7 @@ class CompiledSession:
         self._output_buffers: list[Any] = model.create_output_buffers(self._index)
         self.effective: Mapping[str, Any] = {
             "provider": "compiled", "precision": None, "threads": None, "streams": None, "accelerator": "CPU",
-            "fully_accelerated": bool(model.is_fully_accelerated()),
+            "fully_accelerated": bool(model.is_fully_accelerated()), **INPUTS_FIRST,
         }  # fmt: skip
 
     @cached_property

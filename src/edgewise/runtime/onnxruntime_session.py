@@ -24,7 +24,7 @@ from edgewise.runtime.arrays import (
     run_on_threads,
     shapes_in_order,
 )
-from edgewise.runtime.base import LoadOptions, UnsupportedModel
+from edgewise.runtime.base import INPUTS_FIRST, INPUTS_WITH_CALL, LoadOptions, UnsupportedModel
 
 _BOUND, _RUN = "run_with_iobinding", "run"
 #: types that the engine and numpy call differently
@@ -85,7 +85,7 @@ class OnnxSession:
         """Infer with `run` from now on; False where that is so already."""
         if self.effective["call"] == _RUN:
             return False
-        self.effective = {**self.effective, "call": _RUN}
+        self.effective = {**self.effective, "call": _RUN, **INPUTS_WITH_CALL}
         self.invoke = self._infer
         return True
 
@@ -134,7 +134,8 @@ def _effective(session: Any, *, provider: str, requests: int, placement: Mapping
     settings = session.get_session_options()
     intra = settings.intra_op_num_threads or None
     return {
-        "provider": provider, "call": _BOUND, "execution_providers": list(session.get_providers()), "precision": None,
+        "provider": provider, "call": _BOUND, **INPUTS_FIRST,
+        "execution_providers": list(session.get_providers()), "precision": None,
         "threads": None if intra is None else intra + requests - 1, "intra_op_threads": intra, "streams": None,
         "requests": requests, "graph_optimization": settings.graph_optimization_level.name,
         "operators_per_provider": placement,

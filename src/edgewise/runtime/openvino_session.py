@@ -13,7 +13,7 @@ from typing import Any
 
 from edgewise.model.signature import TensorSpec
 from edgewise.runtime.arrays import check_dtypes, closed, own_copies, run_on_threads
-from edgewise.runtime.base import LoadOptions
+from edgewise.runtime.base import INPUTS_FIRST, LoadOptions
 
 #: the engine's element types → numpy's names
 DTYPES = {
@@ -182,7 +182,7 @@ def _effective(compiled: Any, provider: str, requests: int) -> Mapping[str, Any]
         "provider": provider, "device": ", ".join(devices) if devices else None,
         "precision": _common(operators) if precision is None else precision.get_type_name(),
         "precision_of_operators": operators, "precision_of_products": None if layers is None else dict(products),
-        "requests": requests, **{name: _plain(_told(compiled, key)) for key, name in _TOLD.items()},
+        "requests": requests, **INPUTS_FIRST, **{name: _plain(_told(compiled, key)) for key, name in _TOLD.items()},
     }  # fmt: skip
 
 

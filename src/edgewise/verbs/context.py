@@ -28,6 +28,10 @@ def warn_of_unsaved(error: StoreError, runs: Sequence[Run]) -> None:
     warnings.warn(f"not saved: {unmarked(error.marked.message, as_argument)}", RuntimeWarning, stacklevel=2)
 
 
+class Rehearsed(BaseException):
+    """A rehearsal came to where the work begins, and nothing was refused. No `Exception`: nobody handles it as one."""
+
+
 def note_nothing(run: Run) -> None:
     """Most callers get the runs with the result."""
 
@@ -45,6 +49,7 @@ class Context:
         on_unsaved: called with runs that could not be saved, once the work has ended in any way.
         on_saved: called with each run that was saved, and again where it was saved again.
         save: keeps runs in place of the store; None saves them there.
+        rehearses: whether requests are only checked, as `edgewise.verbs.verb.rehearse` does.
     """
 
     store: str | Store | None = None
@@ -55,6 +60,27 @@ class Context:
     on_unsaved: Unsaved = warn_of_unsaved
     on_saved: Callable[[Run], None] = note_nothing
     save: Callable[[Run], None] | None = None
+    rehearses: bool = False
+
+    def begin(self, *models: str) -> None:
+        """Mark where a verb has refused all that it can, and what takes time or changes something begins.
+
+        Args:
+            models: files that the work reads first; they are recognised in a rehearsal.
+
+        Raises:
+            Rehearsed: in a rehearsal.
+            BadInput, BadModel: in a rehearsal, for one of `models`.
+        """
+        if not self.rehearses:
+            return
+        from edgewise.model.callable_loader import is_factory
+        from edgewise.model.identity import open_model
+
+        for model in models:
+            if not is_factory(model):
+                open_model(model)
+        raise Rehearsed
 
     @property
     def history(self) -> History:
@@ -80,6 +106,7 @@ class Context:
 
         Raises `Unavailable`, `BadInput` and `Cancelled`, as `edgewise.device.lease.measuring_on`.
         """
+        self.begin()
         with measuring_on(device, needed=needed), leased(self.store, device) if needed else nullcontext():
             yield
 

@@ -10,7 +10,7 @@ import ast
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import getdoc
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -60,6 +60,7 @@ class Verb(Listed):
     Attributes:
         name: of the command, the Python function and the requests.
         summary: one line of help.
+        examples: command lines for its help; a verb that has a command of its own has one at least.
         request: the class of its requests, a `edgewise.verbs.request.Request`.
         work: the function ``(request, context) → result`` that carries one out.
         shown: the `Presentation` of its results; empty is that of results that describe themselves.
@@ -69,6 +70,8 @@ class Verb(Listed):
         reports: the option that names report files; empty where there is none.
         asked_by: the words of the command line that ask for it where they are not its name. It has no command then: its
             options, and how they are read, are those of the verb that is named first.
+        rehearses: whether its work calls `Context.begin`, or holds a device, once it has refused all that it can: a dry
+            run then carries it out up to there, and is refused as the run is.
         keeps_runs: whether what it measures is kept in the store. A job of it has the device of its request to itself.
         estimates: whether the JSON document has ``estimates``, which the studio's atlas shows beside runs.
         form: what the studio shows of it; None for no form, and then no jobs.
@@ -76,6 +79,7 @@ class Verb(Listed):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    examples: ClassVar[Sequence[str]] = ()
     request: ClassVar[str]
     work: ClassVar[str]
     shown: ClassVar[str] = "edgewise.verbs.presentation:Presentation"
@@ -83,6 +87,7 @@ class Verb(Listed):
     reader: ClassVar[str] = ""
     reports: ClassVar[str] = "output"
     asked_by: ClassVar[tuple[str, ...]] = ()
+    rehearses: ClassVar[bool] = False
     keeps_runs: ClassVar[bool] = True
     estimates: ClassVar[bool] = False
     form: ClassVar[Form | None] = None
@@ -90,7 +95,8 @@ class Verb(Listed):
     @property
     def help(self) -> str:
         """What ``--help`` of its command says."""
-        return getdoc(type(self)) or self.summary
+        told = [f"Example: {line}" for line in self.examples]
+        return "\n\n".join([getdoc(type(self)) or self.summary, *told])
 
     def request_type(self) -> type[Request]:
         """Return the class of its requests."""
@@ -197,6 +203,27 @@ def carry_out(request: Request, context: Context | None = None) -> Any:
         except BadPreparation as error:
             more = (*getattr(request, "prepare", ()), *error.steps)
             raise error.in_command(command_of(request.model_copy(update={"prepare": more}))) from None
+
+
+def rehearse(request: Request, context: Context) -> str:
+    """Check `request` as carrying it out would, up to where the work begins; return what was not checked, or "".
+
+    No other device is connected to, and no code of the user runs.
+
+    Raises:
+        BadInput, BadModel, Unavailable: as carrying it out would.
+    """
+    from edgewise.device.devices import LOCAL, is_device, transport_of
+    from edgewise.verbs.context import Rehearsed
+
+    device = getattr(request, "device", LOCAL)
+    if request.functions or not VERBS.get(request.verb).rehearses:
+        return ""
+    if isinstance(device, str) and "://" not in device and is_device(device) and transport_of(device) != LOCAL:
+        return f"not checked: a dry run does not connect to {device}"
+    with suppress(Rehearsed):
+        carry_out(request, replace(context, keep=False, rehearses=True))
+    return ""
 
 
 def command_of(request: Request) -> str:

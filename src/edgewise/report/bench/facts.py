@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from edgewise.formatting import percent, percent_of, quantity, with_range
+from edgewise.grouping import by_key
 from edgewise.metrics import in_sentence
 from edgewise.record import Run
 from edgewise.record.facts import SCRIPTS
@@ -13,7 +13,7 @@ from edgewise.report.bench.ranking import (
     PRACTICAL,
     RankedModel,
 )
-from edgewise.report.bench.values import where_of
+from edgewise.report.bench.values import parts_of_start_up, where_of
 from edgewise.report.runs.cells import NOT_MEASURED, chief_metric, label_of
 from edgewise.report.runs.conditions import (
     command_of,
@@ -28,19 +28,23 @@ MOST_OF_START = 0.5
 
 
 def lines_on_start_ups(runs: Sequence[Run]) -> list[str]:
-    """Return that most of a start-up is over before the first inference, with its shares, where that is so of each."""
-    parts = {
-        "importing the engine": "import_time",
-        "loading the model": "load_time",
-        "the first inference": "latency_first",
-    }
-    starts = [(run, total) for run in runs if run.headline == "startup_time" and (total := run.value("startup_time"))]
-    shares = {words: [(run.value(part) or math.nan) / total for run, total in starts] for words, part in parts.items()}
-    last = shares["the first inference"]
-    if not starts or any(not share < 1 - MOST_OF_START for share in last):
+    """Return that most of a start-up is over before the first inference, with the shares of all its parts in the sum
+    over the processes, where that is so of each.
+    """
+    starts = [parts_of_start_up(run) for run in runs if run.headline == "startup_time" and run.value("startup_time")]
+    totals = [sum(map(sum, parts.values())) for parts in starts]
+    if not all(totals):
         return []
-    told = [f"{words} is {_from_to(some)}" for words, some in shares.items() if not any(map(math.isnan, some))]
-    return [f"Of the start-up {listing(told)}; starting Python is the rest: inference is not what differs here"]
+    shares = [
+        {words: sum(times) / total for words, times in parts.items()}
+        for parts, total in zip(starts, totals, strict=True)
+    ]
+    found = by_key((words, share) for each in shares for words, share in each.items())
+    last = found.pop("the first inference", [])
+    if not last or max(last) > 1 - MOST_OF_START:
+        return []
+    told = [f"{words} is {_from_to(some)}" for words, some in [*found.items(), ("the first inference", last)]]
+    return [f"Of the start-up {listing(told)}: inference is not what differs here"]
 
 
 def _from_to(shares: Sequence[float]) -> str:
@@ -138,6 +142,6 @@ def why_programs_differ(runs: Sequence[Run]) -> list[str]:
     if len({own or words[:1] for own, words in zip(scripts, commands, strict=True)}) < 2:
         return []
     return [
-        "Why one is faster is not measured; of programs that run a network, this shows what starting costs (import, "
-        "load, first inference): edgewise bench MODEL --scenario cold-start -r A,B"
+        "Why one is faster is not measured; of programs that run a network, this shows what starting costs (Python, "
+        "import, load, first inference): edgewise bench MODEL --scenario cold-start -r A,B"
     ]

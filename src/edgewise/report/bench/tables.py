@@ -16,6 +16,7 @@ from edgewise.report.bench.answer import chosen_of
 from edgewise.report.bench.generated import GENERATED_COLUMNS, GENERATED_ENERGY, depth_of, is_generated, prompt_of
 from edgewise.report.bench.ranking import RankedModel, comparable_groups, rank_models, sweeps, why_open
 from edgewise.report.bench.recommendation import group_title
+from edgewise.report.bench.values import parts_of_start_up
 from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent, table_by_columns
 from edgewise.report.runs.cells import Scale, basis_notes, cell_of, chief_metric, failure_of, reason_of_absence, times
 from edgewise.report.runs.conditions import (
@@ -52,11 +53,16 @@ COMMAND_COLUMNS = (
 """(metric, rank, interval in the text) of runs of commands."""
 COLD_START_COLUMNS = (
     ("startup_time", 0, True), ("load_time", 0, False), ("latency_first", 0, False), ("import_time", 1, False),
-    ("memory_delta", 2, False), ("memory_peak", 4, False),
+    ("compile_time", 1, False), ("memory_delta", 2, False), ("memory_peak", 4, False),
 )  # fmt: skip
-"""(metric, rank, interval in the text) of cold starts."""
+"""(metric, rank, interval in the text) of cold starts; after the engine's import follows the start of Python."""
 _EXPORT_COLUMNS = (("model_size", 2, False), ("output_max_abs_error", 0, False))
 """(metric, rank, interval in the text) that runs of a network's exports have besides."""
+_START_UP = (
+    "each start-up is the sum of its parts: Python, engine import, load, first inference, and compiling where the "
+    "engine does that; medians of parts need not add up to the median of sums, and First is the call alone, without "
+    "up to a few ms around it in edgewise's process"
+)
 PERCENT = frozenset({"cpu_utilization", "cpu_utilization_peak"})
 """Metrics that may exceed 1 and are printed in percent; 100 % is one core."""
 _TITLES = {
@@ -97,21 +103,39 @@ def bench_table(runs: Sequence[Run], *, by_turns: bool = False) -> Table:
     without = {"memory_delta": 2} if first and len({run.job.model.name for run in runs}) > 1 else {}
     for metric, rank, interval in [*_metric_columns(runs), *(_EXPORT_COLUMNS if exported else ())]:
         columns.append(metric_column(runs, metric, rank=without.get(metric, rank), interval=interval))
+        if metric == "import_time":
+            columns.append(_python_column(runs, rank=rank))
         is_time = metric not in ("throughput", "decode_rate", "cpu_time")
         if interval and is_time and (found := _percentile_column(runs, metric, "p99")):
             columns.append(found)
     columns.append((Column(title="Grade", rank=0), [_grade(run) for run in runs]))
-    notes = []
+    notes = (
+        [_START_UP] if any(map(parts_of_start_up, runs)) and any(run.headline == "startup_time" for run in runs) else []
+    )
     if first:
         columns.append((Column(title="In turns", numeric=True), [turns_cell(run, first.get(run.id)) for run in runs]))
         several = len({run.id for run in first.values()}) > 1
         what = listing(list(dict.fromkeys(METRICS[run.headline].label.lower() for run in first.values())))
         row = "the row with 1 above it" if several else "the first row"
-        notes = [
+        notes += [
             f"in turns: {what} as a multiple of that of {row}, within these minutes, which decides; the other columns "
             "are of each run measured alone"
         ]
     return table_by_columns(_table_title(runs), columns, notes=notes)
+
+
+def _python_column(runs: Sequence[Run], *, rank: int) -> tuple[Column, list[Cell]]:
+    """Return the part of a start-up before anything is imported, the median over the processes."""
+    known = [parts_of_start_up(run).get("starting Python", []) for run in runs]
+    word, scale = _common_unit([median(times) for times in known if times], "s")
+
+    def cell(times: Sequence[float]) -> Cell:
+        if not times:
+            return absent("the record has no times of the parts of a start-up")
+        value = median(times)
+        return Cell(text=significant(scale(value)) if word else quantity(value, "s"), value=scale(value))
+
+    return _column("Python", word, scale, "startup_time", rank=rank), list(map(cell, known))
 
 
 def firsts_in_turns(runs: Sequence[Run]) -> dict[str, Run]:
@@ -246,6 +270,8 @@ def _metric_columns(runs: Sequence[Run]) -> list[tuple[str, int, bool]]:
     for headline in dict.fromkeys(run.headline for run in runs if run.headline in apart):
         known = {metric for metric, _, _ in columns}
         columns += [column for column in apart[headline] if column[0] not in known]
+    if all(run.measurement("compile_time") is None for run in runs):
+        columns = [column for column in columns if column[0] != "compile_time"]
     return columns
 
 

@@ -67,3 +67,22 @@ def headline_text(run: Run, *, interval: bool = True) -> str:
     if row is None or row.value is None:
         return f"no {METRICS[run.headline].label.lower()}"
     return amount_text(row.unit, row.value, *((row.low, row.high) if interval else (None, None)))
+
+
+def parts_of_start_up(run: Run) -> dict[str, list[float]]:
+    """Return the parts that a start-up is the sum of, in s, process by process; {} where they are not recorded.
+
+    The interpreter's start includes finding the adapter of the engine.
+    """
+    row = run.measurement("startup_time")
+    if row is None or row.value is None:
+        return {}
+    phases = [session.phases for session in run.sessions if {"python", "import", "load", "first"} <= {*session.phases}]
+    parts = {
+        "starting Python": [each["python"] + each.get("prepare", 0.0) for each in phases],
+        "importing the engine": [each["import"] for each in phases],
+        "loading the model": [each["load"] for each in phases],
+    }
+    if "compile" in row.method:
+        parts["compiling it"] = [each.get("compile", 0.0) for each in phases]
+    return {**parts, "the first inference": [each["first"] for each in phases]} if phases else {}

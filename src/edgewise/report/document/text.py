@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 _STYLES = {"plain": "", "good": "green", "fair": "cyan", "poor": "yellow", "bad": "bold red", "faint": "dim"}
 LEAST_NAME, SHORTEST_NAME = 16, 8
-"""Cells to which a name is shortened before a column is left out, and where it can't even be folded."""
+"""Cells to which a name is shortened before a column is left out, and where it can't even be folded. A heading of no
+more cells, such as a unit, is not folded at its parts.
+"""
 _FOLD = "\x1f"
 """Where a name goes on in the next line of its cell."""
 _CONTINUED = " (continued)"
 _MARK = "notes"
 """What the style of a footnote's mark carries: its footnotes."""
+_PERCENT = "\u00a0%"
+"""Behind a number, from which it is not parted."""
 _PADDING = 2
 GAP = _PADDING + 1
 """Between two columns: the padding and the blank that stands for the box's line."""
@@ -271,10 +275,10 @@ def _fold(name: str, width: int) -> str:
     """`name` with `_FOLD` between the lines of at most `width` cells that its parts fill."""
     lines = [""]
     for part in _parts(name):
-        if lines[-1] and len(lines[-1]) + len(part) > width:
+        if lines[-1] and len((lines[-1] + part).rstrip()) > width:
             lines.append("")
         lines[-1] += part
-    return _FOLD.join(lines)
+    return _FOLD.join(map(str.rstrip, lines))
 
 
 def _short_cell(cell: Cell) -> Cell:
@@ -294,10 +298,13 @@ def _shortened(table: Table, most: int | None, least: Mapping[int, int] = Mappin
                 ends=column.ends,
             )
             cells[index] = [replace(cell, text=name) for cell, name in zip(cells[index], names, strict=True)]
-        if column.numeric and cells[index]:
+        if cells[index]:
             room = max(cell_len(cell.text) for cell in cells[index])
-            lines = [textwrap.fill(line, max(room, 1), break_long_words=False) for line in _heading(column.title)]
-            columns[index] = replace(column, title="\n".join(lines))
+            lines = _heading(column.title)
+            if column.numeric:
+                lines = [textwrap.fill(line, max(room, 1), break_long_words=False) for line in lines]
+            words = [_fold(line, max(room, SHORTEST_NAME)) for line in "\n".join(lines).split("\n")]
+            columns[index] = replace(column, title="\n".join(words).replace(_FOLD, "\n"))
     return replace(table, columns=tuple(columns), rows=tuple(zip(*cells, strict=True)))
 
 
@@ -321,7 +328,11 @@ def _text(cell: Cell) -> str:
 
 def _heading(title: str) -> list[str]:
     """Return a heading on up to three lines: the unit, and each part of a run's label, begins a new one."""
-    return title.replace(" (", "\n(").replace(" · ", "\n").split("\n")
+    return title.replace(" (", "\n(").replace(" · ", "\n").replace(" %", _PERCENT).split("\n")
+
+
+def _at_slashes(line: str) -> list[str]:
+    return line.replace("/", "/\n").split("\n") if len(line) > SHORTEST_NAME else [line]
 
 
 def _marks(notes: tuple[str, ...], numbers: dict[str, int]) -> str:
@@ -348,12 +359,14 @@ def _table(table: Table, shown: tuple[int, ...], numbers: dict[str, int], *, wid
     crowded = _natural_width(table, list(shown)) > width
     stands_on_top = crowded or any(_FOLD in row[index].text for row in table.rows for index in shown)
     headings = {index: [one_line(line) for line in _heading(table.columns[index].title)] for index in shown}
+    if crowded:  # what has no room is folded where the parts of a name end rather than within one
+        headings = {index: [part for line in lines for part in _at_slashes(line)] for index, lines in headings.items()}
     tallest = max(map(len, headings.values()))
     for index in shown:
         column = table.columns[index]
         above = "\n" * (tallest - len(headings[index])) if stands_on_top else ""
         rich_table.add_column(
-            Text(above + "\n".join(headings[index])),
+            Text(above + "\n".join(headings[index]).replace(_PERCENT, " %")),
             justify="right" if column.numeric else "left",
             overflow="fold",
             vertical="top" if stands_on_top or tallest == 1 else "bottom",

@@ -69,12 +69,13 @@ def _why_no_latency(candidates: Sequence[Candidate]) -> str:
 
 
 def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
-    """How many boards hold the model, the fastest of them, and what is not sure of them."""
+    """How many boards hold the model; then, a line each, what is not sure of them, the smallest, and the fastest."""
     if fits.refused is not None:
         return (_refused(fits),) if fits.candidates else ()
     able, others = len(sure), fits.listed[len(sure) :]
     words = [f"{able} of {len(fits.candidates)} boards {'has' if able == 1 else 'have'} enough memory{_named(sure)}"]
     words += [f"{len(others)} may have{_named(others)}"] if others else []
+    more: list[str] = []
     first = fits.listed[0]
     row = first.estimate.measurement("latency")
     if row is not None and row.value is not None:
@@ -84,13 +85,14 @@ def _answer(fits: Fits, sure: Sequence[Candidate]) -> tuple[str, ...]:
         words[0] = f"{able} of {len(fits.candidates)} boards {held}{names}"
         words[1:] = [f"{len(others)} may hold it{_named(others)}"] if others else []
         if above := sum(each.may_exceed for each in fits.listed):
-            words.append(f"{above} of them may take longer than the limit, by their intervals")
-        words += _undecided(fits)
-        words += [_smallest(sure)] if able > 1 else []
-        words.append(_fastest(fits.listed, whose=sum(_has_latency([each]) for each in sure), of=able))
+            more.append(f"{above} of them may take longer than the limit, by their intervals")
+        more += _undecided(fits)
+        more += [_smallest(sure)] if able > 1 else []
+        more.append(_fastest(fits.listed, whose=sum(_has_latency([each]) for each in sure), of=able))
     elif row is not None and not _has_latency(fits.listed):
         words.append(f"no latency is known: {_why_no_latency(fits.listed)}")
-    return tuple(filter(None, (f"{'; '.join(words)}.", _computed_with(fits.listed))))
+    lines = [f"{line[:1].upper()}{line[1:]}." for line in more]
+    return tuple(filter(None, (f"{'; '.join(words)}.", *lines, _computed_with(fits.listed))))
 
 
 def _undecided(fits: Fits) -> list[str]:

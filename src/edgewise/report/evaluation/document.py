@@ -246,7 +246,7 @@ def _alterations(evaluation: Evaluation) -> list[str]:
         such = f" ({first.name}: {first.reason}{'; …' if count > 1 else ''})" if first is not None else ""
         found.append(one_line(f"{count} could not be used{such}"))
     if evaluation.limit is not None and evaluation.limit < evaluation.data.size:
-        found.append(f"--limit {evaluation.limit}")
+        found.append(f"limited by --limit {evaluation.limit}")
     if are_converted_alike(evaluation):
         return found
     converted = {change: count for change, count in evaluation.changes.items() if change.startswith("converted ")}
@@ -436,9 +436,10 @@ def _grades(results: EvaluationResults) -> tuple[str, ...]:
 
 def _notes(results: EvaluationResults) -> tuple[str, ...]:
     notes = ["interrupted: the results above are incomplete"] if results.interrupted else []
+    shared = set(results.models[0].notes).intersection(*(one.notes for one in results.models)) if results.models else ()
     for place, (one, who) in enumerate(_named(results)):
         known = () if one.run.evaluation is None else preparation_of(one.run.evaluation)
-        notes += [f"{who}{note}" for note in one.notes if note not in known]
+        notes += [note if note in shared else f"{who}{note}" for note in one.notes if note not in known]
         if one.resumed:
             notes.append(f"{who}{one.resumed} answers are from an earlier, interrupted pass")
         if place and one.scores and not one.differences:

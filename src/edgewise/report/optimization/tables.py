@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from edgewise.comparing.comparison import why_unproven
 from edgewise.evaluating.agreement import WORST
 from edgewise.formatting import factor_text, scale_of, value_text, with_range
 from edgewise.metrics import METRICS, SHARES
@@ -21,6 +22,7 @@ from edgewise.report.optimization.words import (
     STAGES,
     accuracy_text,
     bytes_text,
+    is_probable,
     memory_text,
     nearest_of,
     number_of,
@@ -137,11 +139,17 @@ def _how(metric: str, number: MetricValue, label: str = "") -> Provenance:
     )
 
 
+_SCREENED = "in the short race that chose what takes part in the race, whose values these are not comparable with"
+
+
 def _change_cell(result: Optimization, other: Candidate, metric: str) -> Cell:
     before, after = number_of(result.baseline, metric), number_of(other, metric)
     if metric == compared_metrics(result)[0]:
         speed = number_of(other, "speedup")
-        return _worded_cell("speedup", speed, speed_text(speed), tone=_speed_tone(speed))
+        notes = (why_unproven(0.0, None, None, over="comparisons of the race"),) if is_probable(speed) else ()
+        if other.stage == "screened" and speed.value is not None:  # of a short race, as in the table of variants
+            return _worded_cell("speedup", speed, f"~{speed_text(speed)}", notes=(_SCREENED,))
+        return _worded_cell("speedup", speed, speed_text(speed), tone=_speed_tone(speed), notes=notes)
     if metric == WORST:  # it is about the change already
         return number_cell(metric, after)
     if metric == result.headline:
@@ -210,8 +218,7 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
         found = "faster by the estimates" if result.device else "proven faster"
         notes = (*notes, f"a variant is accepted where it is {found} within every bound")
     if any(one.stage == "screened" and "speedup" in one.metrics for one in ordered):
-        notes = (*notes, "~: in the short race that chose what takes part in the race, whose values these are not "
-                 "comparable with")  # fmt: skip
+        notes = (*notes, f"~: {_SCREENED}")
     if _raced_elsewhere(result, ordered):
         notes = (*notes, "†: in another race than the chosen one, so these speed-ups tell no order between the two")
     if narrow and kind and kind == result.headline and kind != WORST:

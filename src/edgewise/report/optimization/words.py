@@ -15,7 +15,7 @@ from edgewise.evaluating.class_order import doubt_order
 from edgewise.formatting import ABSENT, factor_text, points_range, points_text, quantity, value_text
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
-from edgewise.optimizing.choice import UNPROVEN, are_apart, drop_of, in_words, judged_words
+from edgewise.optimizing.choice import PROBABLE, UNPROVEN, are_apart, drop_of, in_words, judged_words
 from edgewise.optimizing.elsewhere import NO_ESTIMATE
 from edgewise.optimizing.variant import (
     ABSENT_ENGINES,
@@ -84,8 +84,9 @@ def speedup_text(value: float | None, low: float | None = None, high: float | No
 
 
 def speed_text(speed: MetricValue) -> str:
-    """``"2.97× faster [2.91, 3.03]"``, ``"2.44× slower [2.38, 2.50]"``, ``"0.98× the speed [0.96, 1.01]"``: a word
-    for what is proven, or else the variant's speed over the original's.
+    """``"2.97× faster [2.91, 3.03]"``, ``"2.44× slower [2.38, 2.50]"``, ``"probably 1.05× slower [1.01, 1.09], not
+    proven"`` where the interval leaves 1 out all the same, or else the variant's speed over the original's:
+    ``"0.98× the speed [0.96, 1.01]"``.
     """
     if speed.value is None:
         return f"speed-up {ABSENT}"
@@ -94,8 +95,16 @@ def speed_text(speed: MetricValue) -> str:
         return in_words(speed, "faster")
     if standing == "slower" and speed.value:
         return in_words(_inverse(speed), "slower")
-    text, apart = in_words(speed, "the speed"), _standing_alone(speed)
-    return f"{text} (not proven {apart})" if standing == "inconclusive" and apart in ("faster", "slower") else text
+    if is_probable(speed):
+        slower = _standing_alone(speed) == "slower"
+        words = in_words(_inverse(speed), "slower") if slower else in_words(speed, "faster")
+        return f"probably {words}, not proven"
+    return in_words(speed, "the speed")
+
+
+def is_probable(speed: MetricValue) -> bool:
+    """Whether a race proved nothing of a speed although its interval leaves 1 out."""
+    return speed.verdict == "inconclusive" and _standing_alone(speed) in ("faster", "slower")
 
 
 def memory_text(reduction: MetricValue) -> str:
@@ -511,7 +520,7 @@ def _is_open(one: Candidate) -> bool:
     if one.accepted:
         return False
     if STAGES.index(one.stage) >= STAGES.index("judged"):
-        return one.is_undecided or "time budget" in one.why or one.why.startswith(UNPROVEN)
+        return one.is_undecided or "time budget" in one.why or one.why.startswith((UNPROVEN, PROBABLE))
     slower = (_foretold(one) or math.inf) <= 1.0
     return not slower and ("time budget" in one.why or one.why.startswith("gave up"))
 

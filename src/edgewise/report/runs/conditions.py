@@ -155,7 +155,14 @@ def input_text(run: Run) -> str:
         source = "random, made by the tool"
     if run.source is not None:
         source = "chosen by the tool"
-    return f"{', '.join(words[:MOST_INPUTS])}{more}; {source}"
+    handed = _HANDED_OVER.get(str(run.effective.get("inputs_handed_over")), "")
+    return f"{', '.join(words[:MOST_INPUTS])}{more}; {source}{handed}"
+
+
+_HANDED_OVER = {
+    "before the timing": "; handed to the engine before the timing, not with each call",
+    "with each call": "; handed to the engine with each call, which is timed",
+}
 
 
 def delegates_of(run: Run) -> list[str]:

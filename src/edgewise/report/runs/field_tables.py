@@ -21,7 +21,7 @@ from edgewise.evaluating.run_records import tell_calibrated
 from edgewise.grouping import by_key
 from edgewise.metrics import SHARES
 from edgewise.record import Measurement, Run
-from edgewise.record.facts import is_unreliable, precision_of, threads_of
+from edgewise.record.facts import is_unreliable, network_precision, precision_of, threads_of
 from edgewise.record.reference import machine_key
 from edgewise.report.bench.tables import firsts_in_turns, turns_cell
 from edgewise.report.document import Cell, Column, Document, Table, absent, table_by_columns, table_of
@@ -345,11 +345,11 @@ def _bandwidth(run: Run) -> Cell:
 
 
 def _specs(run: Run) -> Cell:
-    """Name, format, size, execution precision."""
+    """Name, format, size, precision."""
     model = run.job.model
     file = [model.format, f"{significant(model.size_bytes * 1e-6)} MB"] if model.is_known else ["file not known"]
     words = [one_line(model.name), *file]
-    words += [precision] if (precision := precision_of(run)) else []
+    words += [precision] if (precision := network_precision(run)) else []
     return Cell(text=", ".join(words))
 
 
@@ -397,8 +397,9 @@ def _zoo_tables(runs: Sequence[Run], options: Options) -> list[Table]:
 def _network_tables(runs: Sequence[Run], options: Options) -> list[Table]:
     """``Model | Runtime | Threads | Latency (ms) | Grade | Model Size (MB) | Accuracy``.
 
-    Ratios in turns follow the grade, where the runs have them. Precision, batch, scenario and device have columns where
-    they tell rows apart, and always in a file for machines.
+    Ratios in turns follow the grade, where the runs have them. The precision follows the threads where there are
+    several networks. It, batch, scenario and device have columns where they tell rows apart, and always in a file for
+    machines.
     """
     engines = short_engines(map(provider_of, runs))
     shared = 3 if len({threads_of(run) for run in runs}) == 1 else 0
@@ -408,16 +409,18 @@ def _network_tables(runs: Sequence[Run], options: Options) -> list[Table]:
         text_column("Threads", lambda run: threads_of(run) or "not reported", numeric=True, rank=shared),
     ]
     settings = (
-        ("Precision", lambda run: precision_of(run) or "not reported"),
+        ("Precision", lambda run: network_precision(run) or "not reported"),
         ("Batch", lambda run: str(run.job.workload.batch)),
         ("Scenario", scenario_of),
         ("Device", lambda run: one_line(run.job.target.device)),
     )
     chosen = [[cell(run).text for _, cell in columns] for run in runs]
+    several = len({run.job.model.sha256 for run in runs}) > 1 and any(map(network_precision, runs))
     for title, words in settings:
         needed = any(tells_apart(chosen, [words(run) for run in runs]))
         chosen = [[*own, words(run)] for own, run in zip(chosen, runs, strict=True)]
-        columns.append(text_column(title, words, hidden=not needed))
+        wanted = title == "Precision" and several
+        columns.append(text_column(title, words, hidden=not needed and not wanted, rank=0 if needed else 2))
     turns = _turns_column(runs)
     rank = 0 if not turns and sum(not column.hidden for column, _ in columns) == 3 else 1
     columns += [

@@ -123,6 +123,7 @@ def document_of(state: JobState) -> Message:
         "id": state.id,
         "title": state.title,
         "status": state.status,
+        "shown": state.shown,
         "stage": state.stage,
         "where": state.where or ("starting" if state.status == "running" and not state.stage + state.waiting else ""),
         "share": state.share,

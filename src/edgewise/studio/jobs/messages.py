@@ -184,6 +184,11 @@ class JobState:
     log: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_LINES))
     _session_begin_s: float = 0.0
 
+    @property
+    def shown(self) -> str:
+        """The status as pages show it: a process that waits for the device does not measure yet."""
+        return "waiting" if self.status == "running" and self.waiting else self.status
+
     def apply(self, message: Message) -> None:
         """Update the state by a message."""
         match message["kind"]:

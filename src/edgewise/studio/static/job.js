@@ -40,6 +40,11 @@ function show(state) {
     const words = state[field.dataset.field] ?? "";
     if (field.textContent !== words) field.textContent = words;
   }
+  const pill = job.querySelector("[data-field=status]");
+  if (pill.textContent !== "stopping" && pill.textContent !== state.shown) {
+    pill.textContent = state.shown;
+    pill.className = `pill ${state.shown === "waiting" ? "poor" : "fair"}`;
+  }
   const bar = job.querySelector("progress");
   if (state.share === null) bar.removeAttribute("value");
   else bar.value = state.share;

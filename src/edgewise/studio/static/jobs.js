@@ -5,8 +5,8 @@ import { reload } from "./reload.js";
 const known = new Map();
 
 watch(({ kind, data }) => {
-  if (kind === "list" || known.get(data.id) !== data.status) {
-    if (kind === "job") known.set(data.id, data.status);
+  if (kind === "list" || known.get(data.id) !== data.shown) {
+    if (kind === "job") known.set(data.id, data.shown);
     reload("jobs").catch(() => {});
     return;
   }

@@ -13,5 +13,5 @@ watch(({ kind, data }) => {
   if (!latest) return;
   badge.href = `/jobs/${encodeURIComponent(latest.id)}`;
   badge.querySelector(".what").textContent = latest.title;
-  badge.querySelector(".where").textContent = latest.where;
+  badge.querySelector(".where").textContent = latest.waiting || latest.where;
 });

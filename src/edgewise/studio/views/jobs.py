@@ -20,7 +20,10 @@ from edgewise.studio.studio import studio_of
 from edgewise.units import format_bytes, long_time
 
 PAGE = 50
-TONES = {"queued": "faint", "running": "fair", "done": "good", "failed": "bad", "cancelled": "poor", "lost": "bad"}
+TONES = {
+    "queued": "faint", "waiting": "poor", "running": "fair", "done": "good", "failed": "bad", "cancelled": "poor",
+    "lost": "bad",
+}  # fmt: skip
 WORDS = {"queued": "It starts when the jobs before it have ended.", "lost": "No part of it is still running."}
 NAMES = {
     ".html": "HTML, one file", ".json": "JSON", ".md": "Markdown", ".csv": "CSV", ".xml": "JUnit", ".txt": "Text",

@@ -12,6 +12,7 @@ class Bench(Verb):
 
     name = "bench"
     summary = "Measure models on every runtime, side by side."
+    examples = ("edgewise bench model.onnx --threads 1,2",)
     group = "Measure"
     synonyms = ("measure",)
     request = ".request:BenchRequest"

@@ -14,6 +14,7 @@ class Bisect(Verb):
 
     name = "bisect"
     summary = "Find the release of an engine that made a model slower."
+    examples = ("edgewise bisect model.onnx --engine onnxruntime --good 1.17.0 --bad 1.20.0",)
     group = "Understand"
     request = ".request:BisectRequest"
     work = ".work:bisect"

@@ -16,6 +16,7 @@ class Calibrate(Verb):
 
     name = "calibrate"
     summary = "Learn a device from a few models measured on it."
+    examples = ("edgewise calibrate phone --measurements measured.csv",)
     group = "Predict"
     request = ".request:CalibrateRequest"
     work = ".work:calibrate"

@@ -15,9 +15,11 @@ class Compare(Verb):
 
     name = "compare"
     summary = "Measure models in turns and report whether B is faster than A."
+    examples = ("edgewise compare old.onnx new.onnx -r openvino", "edgewise compare model.onnx -r onnxruntime,openvino")
     group = "Measure"
     request = ".request:CompareRequest"
     work = ".work:compare"
+    rehearses = True
     shown = ".presentation:ComparePresentation"
     arguments: ClassVar = {"subjects": "things", "set": "settings"}
     reader = ".request:read"

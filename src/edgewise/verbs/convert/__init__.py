@@ -15,10 +15,12 @@ class Convert(Verb):
 
     name = "convert"
     summary = "Convert a model to another format or to int8."
+    examples = ("edgewise convert model.onnx --to tflite",)
     group = "Improve"
     synonyms = ("export",)
     request = ".request:ConvertRequest"
     work = ".work:convert"
+    rehearses = True
     shown = ".presentation:ConvertPresentation"
     arguments: ClassVar = {"folder": "output"}
     reports = ""

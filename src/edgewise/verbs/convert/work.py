@@ -38,6 +38,7 @@ def convert(request: ConvertRequest, context: Context) -> Conversion:
         memory_limit=request.memory_limit,
         command=command_of(request.model_copy(update={"lab": False})),
     )
+    context.begin(request.model)
     if request.lab:
         return convert_in_lab(request, task, context)
     if request.precision != "int8" or request.data is None:

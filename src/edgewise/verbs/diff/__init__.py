@@ -14,8 +14,10 @@ class Diff(Verb):
 
     name = "diff"
     summary = "Find the layer in which two models begin to differ."
+    examples = ("edgewise diff model.onnx model.tflite --data pictures/",)
     group = "Understand"
     request = ".request:DiffRequest"
     work = ".work:diff"
+    rehearses = True
     shown = ".presentation:DiffPresentation"
     form = Form(top=("other", "runtime", "data", "prepare", "limit"))

@@ -58,7 +58,7 @@ def diff(request: DiffRequest, context: Context) -> DiffResult:
         Unavailable: an engine is not installed.
         RunFailed: an engine can't run a model, or takes too long.
     """
-    del context
+    context.begin(request.reference, *filter(None, [request.other]))
     with job_folder() as scratch:
         sides = choose_sides(request, scratch)
         found = [read_resolved_graph(side.path, shapes=request.shapes) for side in sides]

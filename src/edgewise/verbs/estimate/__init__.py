@@ -15,9 +15,11 @@ class EstimateVerb(Verb):
 
     name = "estimate"
     summary = "Estimate on a board not at hand; --fits: which boards."
+    examples = ("edgewise estimate model.tflite -d cortex-m4@120MHz", "edgewise estimate model.tflite --fits")
     group = "Predict"
     request = ".request:EstimateRequest"
     work = ".work:estimate"
+    rehearses = True
     shown = ".presentation:EstimatePresentation"
     arguments: ClassVar = {"cases": "what_if", "set": "settings"}
     reader = ".reading:read"

@@ -51,6 +51,8 @@ def estimate(request: EstimateRequest, context: Context) -> Estimate:
 
     def work(path: Path) -> Estimate:
         graph, network = observe_file(path, shapes=request.shapes, hash_weights=True)
+        if graph.format == "tflite":  # of another format an estimator refuses the file, or computes for a moment
+            context.begin()
         found = with_model_facts(replace(estimator.estimate(path, graph, device), model=network.source), graph)
         named = name_in(found.advice, model=str(request.model), device=request.device)
         found = replace(found, advice=named)
@@ -87,13 +89,14 @@ def firmware(
 
 def fits(request: FitsRequest, context: Context) -> Fits:
     """Return the boards of the catalogue that hold the model. Each core executes the model once."""
-    del context
     groups = boards_by_core(request.set)
     limits = Limits(latency=request.max_latency, ram=request.max_ram, flash=request.max_flash)
     battery = request.battery()
 
     def work(path: Path) -> Fits:
         graph, network = observe_file(path, shapes=request.shapes, hash_weights=True)
+        if graph.format == "tflite":
+            context.begin()
         convert = _conversion_of(request) if is_converted(graph.format, "tflite") else AS_TFLITE
         found = [with_fit(each, graph, path) for each in _on_all_cores(groups, path, graph, request, convert=convert)]
         if battery is not None:

@@ -12,9 +12,11 @@ class Evaluate(Verb):
 
     name = "evaluate"
     summary = "Measure the accuracy of models on your data."
+    examples = ("edgewise evaluate model.onnx --data pictures/ --task classification --prepare scale=1/255",)
     group = "Measure"
     request = ".request:EvaluateRequest"
     work = ".work:evaluate"
+    rehearses = True
     shown = ".presentation:EvaluatePresentation"
     arguments: ClassVar = {"own_metrics": "metrics"}
     form = Form(top=("data", "task", "prepare", "runtime", "device", "limit"))

@@ -48,6 +48,8 @@ def evaluate(request: EvaluateRequest, context: Context) -> EvaluationResults:
         fresh=request.fresh,
         generating=with_usual_tokens(Scenario(kind="generate"), from_file=False),
     )
+    if request.lab or request.shards is not None:  # others run the samples before this device is held
+        context.begin()
     if isinstance(request.shards, tuple):
         return run_shard(plan, *request.shards)
     shards = partial(run_in_lab, request, plan, context) if request.lab else None

@@ -14,6 +14,7 @@ class Exec(Verb):
 
     name = "exec"
     summary = "Run any program as if on a smaller device, and measure it."
+    examples = ("edgewise exec --cpus 1 --memory 512MiB --repeat 5 -- python infer.py",)
     group = "Measure"
     request = ".request:ExecRequest"
     work = ".work:run_commands"

@@ -15,6 +15,7 @@ class FitsVerb(Verb):
     group = "Predict"
     request = ".request:FitsRequest"
     work = "edgewise.verbs.estimate.work:fits"
+    rehearses = True
     shown = ".presentation:FitsPresentation"
     arguments: ClassVar = {"cases": "what_if", "set": "settings"}
     asked_by = ("estimate", "--fits")

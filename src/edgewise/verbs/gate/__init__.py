@@ -14,7 +14,12 @@ class Gate(Verb):
 
     name = "gate"
     summary = "Check a candidate against limits and a baseline, in CI."
+    examples = (
+        "edgewise gate new.onnx --baseline old.onnx --max-regression 3%",
+        "edgewise gate model.onnx --budget latency=5ms",
+    )
     group = "Measure"
     request = ".request:GateRequest"
     work = ".work:gate"
+    rehearses = True
     shown = ".presentation:GatePresentation"

@@ -15,9 +15,11 @@ class Inspect(Verb):
 
     name = "inspect"
     summary = "Count what a model costs, layer by layer, without timing it."
+    examples = ("edgewise inspect model.tflite",)
     group = "Understand"
     request = ".request:InspectRequest"
     work = ".work:inspect"
+    rehearses = True
     shown = ".presentation:InspectPresentation"
     arguments: ClassVar = {"cases": "what_if"}
     reader = ".request:read"

@@ -20,6 +20,7 @@ def inspect(request: InspectRequest, context: Context) -> list[Inspection]:
     from edgewise.run.observation import observe_file
     from edgewise.workload.resolved_graph import resolve_shapes
 
+    context.begin(request.model)
     if not is_factory(request.model):
         graph, network = observe_file(
             Path(request.model), shapes=request.shapes, signature=request.signature, hash_weights=request.hash_weights

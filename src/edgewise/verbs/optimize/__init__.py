@@ -15,10 +15,12 @@ class Optimize(Verb):
 
     name = "optimize"
     summary = "Find the fastest variant, int8 too, also for a microcontroller."
+    examples = ("edgewise optimize model.onnx --data pictures/ --prepare scale=1/255 --max-accuracy-drop 1pt",)
     group = "Improve"
     synonyms = ("quantize", "quantise")
     request = ".request:OptimizeRequest"
     work = ".work:optimize"
+    rehearses = True
     shown = ".presentation:OptimizePresentation"
     arguments: ClassVar = {"folder": "output"}
     reader = ".request:read"

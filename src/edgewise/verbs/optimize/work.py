@@ -49,6 +49,7 @@ _SHOWN = (*TIMES, "memory_sram", "flash", "memory_peak", "energy")
 def optimize(request: OptimizeRequest, context: Context) -> Optimization | FarOptimization:
     """Search for the fastest variant, saving what is measured."""
     if request.lab is True:
+        context.begin(request.model)
         return optimize_in_lab(request, context)
     judge = _find_judge(request, context)
     device = request.device if judge is None else LOCAL
@@ -108,6 +109,7 @@ def _find_judge(request: OptimizeRequest, context: Context) -> Judge | None:
     name = request.device
     if is_device(name):
         return None
+    context = replace(context, rehearses=False)  # whether the device runs the model at all is a check of its own
     if is_known(name):
 
         def estimated(path: str) -> DeviceEstimate:

@@ -13,6 +13,7 @@ class Predict(Verb):
     group = "Predict"
     request = ".request:PredictRequest"
     work = "edgewise.verbs.calibrate.work:predict"
+    rehearses = True
     shown = ".presentation:ForecastPresentation"
     asked_by = ("estimate",)
     keeps_runs = False

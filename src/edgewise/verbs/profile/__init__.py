@@ -12,6 +12,7 @@ class Profile(Verb):
 
     name = "profile"
     summary = "Measure the time of each layer; show where it goes and why."
+    examples = ("edgewise profile model.onnx -r onnxruntime -o profile.html",)
     group = "Understand"
     request = ".request:ProfileRequest"
     work = "edgewise.verbs.measuring:measure"

@@ -25,6 +25,7 @@ class Sweep(Verb):
 
     name = "sweep"
     summary = "Measure many models on many devices and runtimes; resumes."
+    examples = ("edgewise sweep suite.yaml",)
     group = "Measure"
     request = ".request:SweepRequest"
     work = ".work:sweep"

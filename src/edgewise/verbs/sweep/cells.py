@@ -21,8 +21,10 @@ from edgewise.model.callable_loader import is_factory
 from edgewise.model.identity import open_model
 from edgewise.record import SCHEMA
 from edgewise.registry import availability_of
+from edgewise.run.language_models import check_room
 from edgewise.runtime.base import runtimes
 from edgewise.text import listing
+from edgewise.verbs.bench.request import BenchRequest
 from edgewise.verbs.option import Option
 from edgewise.verbs.request import Request, absolute
 from edgewise.verbs.sweep.suite import AXES, Place, SuiteFile
@@ -277,6 +279,25 @@ class Requests:
             self._digests[common] = hashlib.sha256(json.dumps(document | paths, sort_keys=True).encode()).hexdigest()
         whole = f"{self._digests[common]} {model.identity} {cell.repeat}"
         return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+    def check_room(self, name: str, cells: Sequence[Cell]) -> None:
+        """Refuse a language model that has no room in the memory of any of its `cells`, before its file is hashed.
+
+        Raises `BadInput`, and `BadModel` for what is no model.
+        """
+        path = absolute(name, self.file.path.parent.absolute())
+        targets = [each.target() for each in map(self.check, cells)
+                   if isinstance(each, BenchRequest) and each.scenario == "generate"]  # fmt: skip
+        if self.in_lab or name.startswith(ZOO) or is_factory(path) or len(targets) < len(cells):
+            return
+        refused: BadInput | None = None
+        for target in targets:
+            try:
+                return check_room(path, target)
+            except BadInput as error:
+                refused = error
+        if refused is not None:
+            raise refused
 
     def model(self, name: str) -> Model:
         """Return what a model is now. Raises `BadInput` and `BadModel` for one that can't be read."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from edgewise.comparing.finals import MOST, SWEPT_S
 from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, EdgewiseError, StoreError
+from edgewise.grouping import by_key
 from edgewise.progress import LogLine, StageStarted, emit
 from edgewise.record import Run
 from edgewise.store import open_store
@@ -134,9 +135,11 @@ def plan_of(request: SweepRequest, store: str | None = None) -> Plan:
     kept: list[Cell] = []
     keys: list[str] = []
     unread: dict[int, EdgewiseError] = {}
-    models = {name: _read_model(requests, name) for name in dict.fromkeys(cell.model for cell in cells)}
     for cell in cells:
         requests.check(cell)
+    of_model = by_key((cell.model, cell) for cell in cells)
+    models = {name: _read_model(requests, name, own) for name, own in of_model.items()}
+    for cell in cells:
         model = models[cell.model]
         if isinstance(model, EdgewiseError):
             unread[len(kept)] = model
@@ -148,8 +151,8 @@ def plan_of(request: SweepRequest, store: str | None = None) -> Plan:
     if not kept:
         raise BadInput(f"no cell of {path.name} can be measured: {_counted(left_out)}", advice="name other runtimes")
     ledger = Ledger(folder)
-    by_key = {key: cell for key, cell in zip(keys, kept, strict=True) if key}
-    collected, not_counted = _collect(folder, by_key, models, ledger, is_whole=not request.only)
+    keyed = {key: cell for key, cell in zip(keys, kept, strict=True) if key}
+    collected, not_counted = _collect(folder, keyed, models, ledger, is_whole=not request.only)
     ledger.outcomes |= {one.key: one for one in collected}
     ended = {key for key, one in ledger.outcomes.items() if one.status in ("done", "refused")}
     waiting = [at for at, key in enumerate(keys) if request.again or key not in ended]
@@ -213,8 +216,9 @@ def _counted(left_out: Mapping[str, int]) -> str:
     return ", ".join(f"{why} ({count} cell{'s' if count > 1 else ''})" for why, count in left_out.items())
 
 
-def _read_model(requests: Requests, name: str) -> Model | EdgewiseError:
+def _read_model(requests: Requests, name: str, cells: Sequence[Cell]) -> Model | EdgewiseError:
     try:
+        requests.check_room(name, cells)
         return requests.model(name)
     except EdgewiseError as error:
         return error
