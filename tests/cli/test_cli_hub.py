@@ -1,11 +1,12 @@
-"""``hf:ORG/NAME[:FILE]`` as a model: fetched only where it is asked for, through huggingface_hub's own functions."""
+"""``hf:ORG/NAME[:FILE]`` as a model: fetched only where it is asked for, through the real client."""
 
-import fnmatch
 import hashlib
 import json
-import shutil
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -17,30 +18,65 @@ from edgewise.verbs.hub import fetch_models
 from messages import is_in, says
 
 hub = pytest.importorskip("huggingface_hub")
+constants = pytest.importorskip("huggingface_hub.constants")
+COMMIT = "c" * 40
+
+
+class Hub(BaseHTTPRequestHandler):
+    """What the client asks of the Hub: lists of files and files. ``gated/net`` lists what it does not give."""
+
+    def do_GET(self):
+        path = unquote(urlsplit(self.path).path).removeprefix("/api/models/").strip("/")
+        name, asked = "/".join(path.split("/")[:2]), path.split("/")[2:]
+        files = {file.relative_to(self.server.folder / name).as_posix(): file.read_bytes() for file in self.found(name)}
+        if not files:
+            self.answer(401, b"", {"X-Error-Code": "RepoNotFound"})
+        elif asked[:1] in ([], ["revision"]):
+            self.answer(200, {"id": name, "sha": COMMIT, "siblings": [{"rfilename": file} for file in files]})
+        elif asked[0] == "tree":
+            self.answer(200, [{"type": "file", "path": f, "size": len(files[f]), "oid": f} for f in files])
+        elif name == "gated/net":
+            self.answer(403, b"", {"X-Error-Code": "GatedRepo"})
+        else:
+            self.answer(200, files["/".join(asked[2:])], {"ETag": f'"{asked[-1]}"', "X-Repo-Commit": COMMIT})
+
+    do_HEAD = do_GET
+
+    def found(self, name):
+        return [file for file in sorted((self.server.folder / name).rglob("*")) if file.is_file()]
+
+    def answer(self, status, body, headers={}):  # noqa: B006
+        body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        for word, value in {**headers, "Content-Length": len(body)}.items():
+            self.send_header(word, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
 
 
 @pytest.fixture
 def served(tmp_path, monkeypatch):
-    """The folder of a repository ``org/net``, which a hub in this process serves; `tmp_path / "cache"` is the cache."""
-    repository = tmp_path / "repository"
-    repository.mkdir()
-
-    def names(name):
-        assert name == "org/net"
-        return [file.relative_to(repository).as_posix() for file in sorted(repository.rglob("*")) if file.is_file()]
-
-    def download(name, *, allow_patterns, local_dir):
-        for file in names(name):
-            if any(fnmatch.fnmatch(file, pattern) for pattern in allow_patterns):
-                place = Path(local_dir) / file
-                place.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(repository / file, place)
-        return str(local_dir)
-
-    monkeypatch.setattr(hub, "list_repo_files", names)
-    monkeypatch.setattr(hub, "snapshot_download", download)
+    """The folder of ``org/net``, served to the real client by a hub on this machine; `tmp_path / "cache"` is the cache."""
     monkeypatch.setattr("platformdirs.user_cache_path", lambda name: tmp_path / "cache" / name)
-    return repository
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "home"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    (repository := tmp_path / "repositories/org/net").mkdir(parents=True)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        server.folder = tmp_path / "repositories"
+        own, public = f"http://127.0.0.1:{server.server_port}", constants.ENDPOINT
+        monkeypatch.setattr(constants, "ENDPOINT", own)
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(public, own)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield repository
+        server.shutdown()
+        thread.join()
+    hub.close_session()
 
 
 def test_a_run_keeps_the_hash_of_the_file_that_was_fetched(served, tmp_path, monkeypatch, capsys):
@@ -66,7 +102,12 @@ def test_weights_come_with_the_file_and_nothing_else(served, tmp_path):
     place = tmp_path / "cache/edgewise/hub/org/net"
     word = "mine=hf:org/net:a.onnx,threads=2"
     assert fetch_models(["last", word]) == ["last", f"mine={place}/a.onnx,threads=2"]
-    assert {file.name for file in place.iterdir()} == {"a.onnx", "a.onnx_data", "a.onnx.data", "a.bin"}
+    assert {file.name for file in place.iterdir() if file.is_file()} == {
+        "a.onnx",
+        "a.onnx_data",
+        "a.onnx.data",
+        "a.bin",
+    }
 
 
 def refused(capsys, word, error):
@@ -76,21 +117,40 @@ def refused(capsys, word, error):
 
 
 def test_several_models_none_and_a_file_that_is_not_there_are_refused(served, capsys):
+    (served / "README.md").touch()
     assert refused(capsys, "hf:org/net", says("hf-models", name="org/net", models_count=0)) == ExitCode.BAD_INPUT
     for name in ("a.onnx", "b.tflite"):
         (served / name).write_text(name)
     assert refused(capsys, "hf:org/net", "2 models: a.onnx and b.tflite try: name one: hf:org/net:a.onnx") == 2
-    for file in ("c.onnx", "../../../../repository/a.onnx"):
+    for file in ("c.onnx", "../../../../repositories/org/net/a.onnx"):
         assert refused(capsys, f"hf:org/net:{file}", says("hf-no-file", file=file)) == ExitCode.BAD_INPUT
 
 
-def test_without_a_network_the_advice_says_what_helps(served, monkeypatch, capsys):
-    def fail(name, **others):
-        raise hub.errors.LocalEntryNotFoundError("Cannot reach the Hub\nand more")
+def test_a_repository_that_is_not_there_or_gives_its_files_to_few_is_told_as_that(served, tmp_path, capsys):
+    error = "hf:org/none can't be fetched: the Hub has no such repository, or hides it from you try: check the name, or"
+    assert refused(capsys, "hf:org/none:a.onnx", error) == ExitCode.UNAVAILABLE
+    (tmp_path / "repositories/gated/net").mkdir(parents=True)
+    (tmp_path / "repositories/gated/net/a.onnx").write_text("a")
+    error = "can't be fetched: its owners give access on request, and you have none try: ask for it on the page"
+    assert refused(capsys, "hf:gated/net", error) == ExitCode.UNAVAILABLE
 
-    monkeypatch.setattr(hub, "snapshot_download", fail)
-    error = "hf:org/net can't be fetched: Cannot reach the Hub try: check the name, the network"
-    assert refused(capsys, "hf:org/net:a.onnx", error) == ExitCode.UNAVAILABLE
+
+@pytest.mark.parametrize("down", [{"HF_HUB_OFFLINE": True}, {"ENDPOINT": "http://127.0.0.1:9"}])
+def test_without_a_network_what_was_fetched_is_taken_and_what_was_not_is_told(served, monkeypatch, capsys, down):
+    (served / "a.onnx").write_text("a")
+    fetched = fetch_models("hf:org/net:a.onnx")
+    for name, value in down.items():
+        monkeypatch.setattr(constants, name, value)
+    hub.close_session()
+    assert fetch_models("hf:org/net:a.onnx") == fetched and Path(fetched).read_text() == "a"
+    for word in ("hf:org/net:b.onnx", "hf:org/net"):
+        assert refused(capsys, word, says("hf-cant-fetched", name="org/net")) == ExitCode.UNAVAILABLE
+
+
+def test_the_progress_of_the_client_is_not_in_what_is_printed(served, capfd):
+    (served / "a.onnx").write_text("a")
+    fetch_models("hf:org/net")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch):

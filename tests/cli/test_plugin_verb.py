@@ -33,9 +33,7 @@ class Pace(Verb):
     form = Form(top=("within",))
 '''
 REQUEST = '''
-"""The request of ``pace``."""
-from __future__ import annotations
-
+"""The request of ``pace``: its annotations are no texts."""
 from typing import Annotated, Literal
 
 from edgewise.errors import BadField

@@ -5,20 +5,26 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import tomllib
 
 import pages
 import pytest
 import yaml
 
-WORKFLOW = yaml.safe_load((pages.ROOT / ".github/workflows/release.yml").read_text("utf-8"))
-SCRIPTS = [step["run"] for job in WORKFLOW["jobs"].values() for step in job["steps"] if "run" in step]
+WORKFLOW, CI = (
+    yaml.safe_load((pages.ROOT / f".github/workflows/{name}.yml").read_text("utf-8")) for name in ("release", "ci")
+)
+SCRIPTS, CI_SCRIPTS = (
+    [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
+    for workflow in (WORKFLOW, CI)
+)
 DOCKERFILE = (pages.ROOT / "Dockerfile").read_text("utf-8")
 DEVCONTAINER = json.loads((pages.ROOT / ".devcontainer/devcontainer.json").read_text("utf-8"))
 README = (pages.ROOT / "README.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
-    "script", [*SCRIPTS, DEVCONTAINER["postCreateCommand"], *re.findall(r"^RUN (.+)$", DOCKERFILE, re.M)]
+    "script", [*SCRIPTS, *CI_SCRIPTS, DEVCONTAINER["postCreateCommand"], *re.findall(r"^RUN (.+)$", DOCKERFILE, re.M)]
 )
 def test_the_shell_can_read_every_script(script):
     assert subprocess.run(["bash", "-n", "-c", script], check=False).returncode == 0
@@ -28,6 +34,19 @@ def test_a_release_runs_recipes_that_there_are():
     recipes = set(re.findall(r"^(\w[\w-]*)\b.*:$", (pages.ROOT / "justfile").read_text("utf-8"), re.MULTILINE))
     used = {name for script in SCRIPTS for name in re.findall(r"^ *just (\S+)", script, re.MULTILINE)}
     assert used == {"dist", "sbom"} <= recipes
+
+
+def test_ci_runs_every_python_that_the_package_names():
+    project = tomllib.loads((pages.ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    named = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    assert named == CI["jobs"]["pythons"]["strategy"]["matrix"]["python"]
+    (looked_for,) = re.findall(r"for version in (3\..*); do", (pages.ROOT / ".ci/run").read_text("utf-8"))
+    assert looked_for.split() == named and project["requires-python"] == f">={named[0]}"
+
+
+def test_ci_runs_the_readmes_lines():
+    lines = [script.split()[1] for script in CI_SCRIPTS if script.startswith(".ci/readme_line ")]
+    assert lines == re.findall(r"<!-- ci: (\w+) -->", README) == ["setup", "test"]
 
 
 def test_only_the_job_that_publishes_may_and_it_runs_nothing_of_the_repository():

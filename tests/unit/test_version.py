@@ -110,7 +110,7 @@ def archive_of(clone):
     folder = clone.parent / "archive"
     folder.mkdir()
     git(clone, "archive", "-o", "../archive.tar", "HEAD")
-    shutil.unpack_archive(clone.parent / "archive.tar", folder)
+    shutil.unpack_archive(clone.parent / "archive.tar", folder, filter="data")
     return folder
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from inspect import get_annotations
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -52,7 +53,7 @@ def _options_of_fields(kind: type[Request]) -> list[Option]:
     bases.
     """
     options = []
-    names = dict.fromkeys(name for base in kind.__mro__ for name in vars(base).get("__annotations__", ()))
+    names = dict.fromkeys(name for base in kind.__mro__ for name in get_annotations(base))
     for name in names:
         if (info := kind.model_fields.get(name)) is None:
             continue

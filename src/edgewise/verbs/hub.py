@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from edgewise.errors import BadInput, Unavailable
+from edgewise.silence import silenced
 from edgewise.text import first_line, listing
 from edgewise.verbs.option import Option
 
@@ -48,24 +51,47 @@ def _fetch(name: str, file: str | None) -> Path:
         ) from error
     from platformdirs import user_cache_path
 
-    try:
+    # Links, as the Hub's own cache has them, would lead weights out of the model's folder.
+    place = user_cache_path("edgewise") / "hub" / name
+    absent = BadInput(f"hf:{name} has no file {file}", advice=f"see the files of {name} on the Hub")
+    if file is not None and ".." in Path(file).parts:
+        raise absent
+    # What it prints of its progress is for a terminal alone.
+    with nullcontext() if sys.stderr.isatty() else silenced():
+        try:
+            # Its list of files would try again for 20 s where there is no network.
+            found = huggingface_hub.HfApi().model_info(name).siblings or ()
+        except Exception as error:  # its own, and those of its HTTP library
+            if file is not None and (place / file).is_file():
+                return place / file
+            raise _explain(name, error) from error
+        files = [one.rfilename for one in found]
         if file is None:
-            file = _choose(name, huggingface_hub.list_repo_files(name))
-        # Links, as the Hub's own cache has them, would lead weights out of the model's folder.
-        place = user_cache_path("edgewise") / "hub" / name
-        wanted = [file, f"{file}[_.]*", f"{Path(file).with_suffix('.bin').as_posix()}"]
-        path = Path(huggingface_hub.snapshot_download(name, allow_patterns=wanted, local_dir=place)) / file
-    except BadInput:
-        raise
-    except Exception as error:  # its own, those of its HTTP library, and of the disk
-        raise Unavailable(
-            f"hf:{name} can't be fetched: {first_line(error)}",
-            advice="check the name, the network and 'hf auth whoami'; what was fetched with its file named, "
-            f"hf:{name}:FILE, needs no network; or name a file on this machine",
-        ) from error
-    if ".." in Path(file).parts or not path.is_file():
-        raise BadInput(f"hf:{name} has no file {file}", advice=f"see the files of {name} on the Hub")
-    return path
+            file = _choose(name, files)
+        if file not in files:
+            raise absent
+        wanted = [file, f"{file}[_.]*", Path(file).with_suffix(".bin").as_posix()]
+        try:
+            return Path(huggingface_hub.snapshot_download(name, allow_patterns=wanted, local_dir=place)) / file
+        except Exception as error:  # those, and of the disk
+            raise _explain(name, error) from error
+
+
+def _explain(name: str, error: Exception) -> Unavailable:
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
+    cause = first_line(error)
+    advice = (
+        f"check the network; what was fetched with its file named, hf:{name}:FILE, needs none; "
+        "or name a file on this machine"
+    )
+    if isinstance(error, GatedRepoError):
+        cause = "its owners give access on request, and you have none"
+        advice = "ask for it on the page of the model, then log in: hf auth login"
+    elif isinstance(error, RepositoryNotFoundError):
+        cause = "the Hub has no such repository, or hides it from you"
+        advice = "check the name, or log in: hf auth login"
+    return Unavailable(f"hf:{name} can't be fetched: {cause}", advice=advice)
 
 
 def _choose(name: str, files: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ https://onnx.ai/onnx/repo-docs/ExternalData.html.
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -223,12 +224,14 @@ def _check_weight_file(path: Path, location: str, end: int) -> Path:
     file = path.parent / location
     try:
         check_inside(path, file)
-        if not file.is_file():
-            raise missing_weights(path, location, end)
-        size = file.stat().st_size
+        found = file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise missing_weights(path, location, end) from None
     except OSError as error:  # a name that is too long, a folder without access
         raise Wrong(f"its weight file {location!r} can't be opened: {error}") from error
-    if size < end:
+    if not stat.S_ISREG(found.st_mode):
+        raise missing_weights(path, location, end)
+    if (size := found.st_size) < end:
         raise Wrong(f"its weight file {location!r} is truncated: {size} bytes, at least {end} are needed")
     return file
 
