@@ -7,13 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, open_data
 from edgewise.evaluating.formats.csv import Csv
-from edgewise.evaluating.formats.listing import Strings
 from messages import has, says
 
 
@@ -218,16 +215,3 @@ def test_what_is_no_text_is_refused(tmp_path: Path):
         open_data(str(tmp_path / "data.csv"))
     with pytest.raises(BadInput, match=says("not-file-in-csv")):
         Csv().open(tmp_path / "none.csv", {})
-
-
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.text(alphabet=st.characters(codec="utf-8"))), st.data())
-def test_texts_are_kept_as_they_are(texts: list[str], data: st.DataObject):
-    kept = Strings(texts)
-    assert list(kept) == texts
-    if texts:
-        start = data.draw(st.integers(0, len(texts)))
-        assert list(kept[start:]) == texts[start:]
-        assert kept[-1] == texts[-1]
-    with pytest.raises(IndexError):
-        kept[len(texts)]

@@ -266,7 +266,7 @@ def test_five_thousand_files_are_listed_and_stamped_without_opening_one(
     assert len(data) == 5000
     assert (data.files[4999], data.label_of(4999)) == ("class_49/picture_number_0099.jpeg", 49)
     assert [data.label_of(number) for number in (0, 99, 100, 4900)] == [0, 0, 1, 49]
-    assert kept < 5000 * 60
+    assert kept < 5000 * 150
     before = data.stamp()
     os.utime(tmp_path / "class_07" / "picture_number_0003.jpeg", (1, 1))
     assert open_one(tmp_path).stamp() != before

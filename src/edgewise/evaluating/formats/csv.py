@@ -16,7 +16,7 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import Dataset, Kind, Sample
 from edgewise.evaluating.formats.files import Files, check_name, check_some_there, require_decoder
 from edgewise.evaluating.formats.labels import KINDS, Labels, is_number, read_words
-from edgewise.evaluating.formats.listing import IMAGES, SOUNDS, Strings, suffix_of
+from edgewise.evaluating.formats.listing import IMAGES, SOUNDS, suffix_of
 from edgewise.evaluating.formats.recognition import BuiltInFormat
 from edgewise.evaluating.formats.split import ALL, Split, find_split, parse_words, stamp_files
 from edgewise.workload.arrays import Array
@@ -92,7 +92,7 @@ class Csv(BuiltInFormat):
                 "about": (sorted(options.items()), stamp_files(path.parent, [path.name])),
             }  # fmt: skip
             if table.columns.path is not None:
-                files = Strings(table.sources[row] for row in rows)
+                files = [table.sources[row] for row in rows]
                 found[split] = Files(root=root, files=files, confined=True, **about)
                 continue
             data = [table.sources[row] for row in rows] if kind == "text" else table.features[rows]

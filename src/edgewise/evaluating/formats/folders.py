@@ -18,7 +18,6 @@ from edgewise.evaluating.formats.listing import (
     IMAGES,
     UNREADABLE,
     Medium,
-    Strings,
     glance_media,
     list_folder,
     suffix_of,
@@ -63,7 +62,7 @@ class ListedFiles:
         absent: as `Split.absent`.
     """
 
-    files: Strings = field(default_factory=Strings)
+    files: list[str] = field(default_factory=list)
     classes: list[str] = field(default_factory=list)
     absent: list[tuple[str, str]] = field(default_factory=list)
 

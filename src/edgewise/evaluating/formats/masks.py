@@ -13,7 +13,7 @@ from edgewise.errors import BadInput
 from edgewise.evaluating.dataset import CorruptSample, Dataset
 from edgewise.evaluating.formats.files import Files
 from edgewise.evaluating.formats.images import decode_mask
-from edgewise.evaluating.formats.listing import IMAGES, Strings, list_folder, walk_files
+from edgewise.evaluating.formats.listing import IMAGES, list_folder, walk_files
 from edgewise.evaluating.formats.split import ALL, find_split, name_splits
 from edgewise.safe_yaml import read_lines, read_text
 
@@ -82,7 +82,7 @@ def open_masks(root: Path, pairs: dict[str, tuple[str, str]], *, suffix: str) ->
     classes = tuple(filter(None, read_lines(read_text(named)))) if named.is_file() else ()
     splits: dict[str, Dataset] = {}
     for split, (images, masks) in pairs.items():
-        files = Strings(walk_files(root, images, IMAGES))
+        files = list(walk_files(root, images, IMAGES))
         by_stem = {_stem(name, masks): name for name in walk_files(root, masks, IMAGES)}
         wanted = [by_stem.get(_stem(name, images) + suffix) for name in files]
         missing = [name for name, mask in zip(files, wanted, strict=True) if mask is None]
@@ -93,7 +93,7 @@ def open_masks(root: Path, pairs: dict[str, tuple[str, str]], *, suffix: str) ->
             )
         splits[split] = MaskedImages(
             name=root.name, path=root, format="folders", split=split, kind="image", classes=classes,
-            labelled=True, root=root, files=files, masks=Strings(mask for mask in wanted if mask is not None),
+            labelled=True, root=root, files=files, masks=[mask for mask in wanted if mask is not None],
         )  # fmt: skip
     if not any(len(split) for split in splits.values()):
         raise BadInput(f"{root} holds no images", advice="images/ and masks/ side by side, files of the same names")
