@@ -84,19 +84,11 @@ _RUNTIME_INFO: Layouts = {
 }
 
 
-def _decode_result(content: bytes) -> Any:
-    return decode_message(content, _RESULT, "BenchmarkResult")
-
-
 def _decode_runtime_info(content: bytes) -> Any:
     document = decode_message(content, _RUNTIME_INFO, "ModelRuntimeDetails")
     if not 0 < sum(len(graph.get("nodes", ())) for graph in document.get("subgraphs", ())) <= MOST_ROWS:
         raise ValueError(f"it has no operators, or more than {MOST_ROWS}")
     return document
-
-
-def _finish_runtime_info(part: Part) -> None:
-    _describe_delegates(part, part.json)
 
 
 def _describe_delegates(part: Part, document: Any) -> None:
@@ -126,7 +118,8 @@ def _describe_delegates(part: Part, document: Any) -> None:
 _RUNTIME_INFO_FORM = Form(
     title="runtime_info.pb", kind="binary", mark=r"\A(?:\n[^\x12]{1,1000})?\x12[\x80-\xff]{0,4}[\0-\x7f]\x08",
     expects="a file of --model_runtime_info_output_file", decode=_decode_runtime_info,
-    fields=(Field("model", "model_name"),), finish=_finish_runtime_info, gives=("provider", "layers"),
+    fields=(Field("model", "model_name"),), finish=lambda part: _describe_delegates(part, part.json),
+    gives=("provider", "layers"),
 )  # fmt: skip
 
 
@@ -178,7 +171,8 @@ class BenchmarkModel(Importer):
         ),
         Form(
             title="results.pb", kind="binary", mark=r"\A(?:\n[^\x12]{1,1000})?\x12[\x05-\x7f]\r",
-            expects="a file of --result_file_path", decode=_decode_result,
+            expects="a file of --result_file_path",
+            decode=lambda content: decode_message(content, _RESULT, "BenchmarkResult"),
             method="its own timer in whole microseconds, one process",
             fields=(
                 *(
