@@ -1,9 +1,9 @@
 """Which operators of two graphs of one format belong together, in the order of execution.
 
 Operators are paired by their names where both graphs have them, else by their type between neighbours that are paired
-(`difflib`). Names may mislead: where a layer was added, exporters that number layers give all that follow another
-number. So the pairs in which more layers have the same weights are taken. Files may also list independent branches in
-another order: then both are read in one order, that of their connections.
+(`difflib`). Layers with the same weights belong together, whatever they are called; where that contradicts names, as
+where a layer was added and an exporter numbered all that follow anew, no name counts. Files may also list independent
+branches in another order: then both are read in one order, that of their connections.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ def align_operators(graphs: Sequence[Graph], paths: Sequence[Path]) -> list[Stre
     """
     if graphs[0].format != graphs[1].format:
         return []
-    stored = [[each for each in graph.operators if each.kind not in CONVERTS] for graph in graphs]
-    names = {each.name for each in stored[0]} & {each.name for each in stored[1]}
-    named: _Keys = [{each.name: each.name for each in side if each.name in names} for side in stored]
     marks = [marks_in(graph, path) for graph, path in zip(graphs, paths, strict=True)]
-    best = list(_aligned(stored, named))
-    ordered: list[list[Operator]] = []
-    if not all(tag == "equal" for tag, *_ in best):
-        ordered = [_by_connections(graph, side) for graph, side in zip(graphs, stored, strict=True)]
-        best = max(best, list(_aligned(ordered, named)), key=lambda each: (_same(each, marks), _paired(each)))
-    if _same(best, marks) < sum((Counter(marks[0].values()) & Counter(marks[1].values())).values()):
-        # Only weights that no other layer of the same graph has tell which layer it is.
-        counts = [Counter(side.values()) for side in marks]
-        single = [
-            {name: mark for name, mark in side.items() if all(each[mark] == 1 for each in counts)} for side in marks
-        ]
-        ordered = ordered or [_by_connections(graph, side) for graph, side in zip(graphs, stored, strict=True)]
-        for sides in (stored, ordered):
-            best = max(best, list(_aligned(sides, single)), key=lambda each: _same(each, marks))
-    return best
+    stored = [[each for each in graph.operators if each.kind not in CONVERTS] for graph in graphs]
+    keys = _keys_of(stored, marks)
+    found = list(_aligned(stored, keys))
+    if all(tag == "equal" for tag, *_ in found):
+        return found
+    ordered = [_by_connections(graph, side) for graph, side in zip(graphs, stored, strict=True)]
+    return max(found, list(_aligned(ordered, keys)), key=lambda each: (_same(each, marks), len(pairs_of(each))))
+
+
+def _keys_of(sides: Sequence[Sequence[Operator]], marks: Sequence[Mapping[str, bytes]]) -> _Keys:
+    """Return what tells each operator: weights that no other has, and its name, where names don't mislead."""
+    counts = [Counter(side.values()) for side in marks]
+    single = [{name: mark for name, mark in side.items() if all(each[mark] == 1 for each in counts)} for side in marks]
+    named = {mark: name for name, mark in single[1].items()}
+    names = {each.name for each in sides[0]} & {each.name for each in sides[1]}
+    if any(name in names and named[mark] != name for name, mark in single[0].items()):
+        return single
+    return [{name: name for name in names} | own for own in single]
 
 
 def pairs_of(aligned: Sequence[Stretch]) -> list[tuple[Operator, Operator]]:
@@ -106,10 +106,6 @@ def _late(codes: Sequence[_Code], keys: Sequence[Sequence[object]]) -> Iterator[
 def _same(aligned: Sequence[Stretch], marks: Sequence[Mapping[str, bytes]]) -> int:
     """How many pairs have the same weights."""
     return sum(one.name in marks[0] and marks[0][one.name] == marks[1].get(two.name) for one, two in pairs_of(aligned))
-
-
-def _paired(aligned: Sequence[Stretch]) -> int:
-    return len(pairs_of(aligned))
 
 
 def _by_connections(graph: Graph, operators: Sequence[Operator]) -> list[Operator]:
