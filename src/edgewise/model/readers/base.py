@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from heapq import heapify, heappop, heappush
@@ -13,9 +14,10 @@ from shlex import quote
 from typing import Any, Protocol, runtime_checkable
 
 from edgewise.errors import BadInput, BadModel
-from edgewise.model.graph import Graph
+from edgewise.model.graph import BITS, Graph, Tensor
 from edgewise.model.signature import Shape, Signature, TensorSpec, shapes_fit
 from edgewise.registry import Registry
+from edgewise.wire import Damaged, read_varint
 
 HEAD_BYTES = 4096
 """How many of a file's first bytes `Reader.sniff` is given (fewer where the file is shorter)."""
@@ -34,6 +36,8 @@ NUMBER_LETTERS = {
     "uint64": "Q", "uint32": "I", "uint16": "H", "uint8": "B", "bool": "?",
 }  # fmt: skip
 """dtype → `struct`'s letter, of the types whose elements Python can read."""
+_HEAD = 16
+"""First bytes of a constant, which are enough for an element of any type."""
 
 
 class Reader(Protocol):
@@ -250,6 +254,34 @@ def read_json(path: Path, most: int = 2**20) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise Wrong("it is no JSON object")
     return found
+
+
+def read_first(constant: Tensor) -> int | float | None:
+    """Return the first element of a constant from its file; None where it has none, or none that is a number."""
+    data, dtype = constant.data, constant.dtype
+    if data is None or not data.file or not constant.elements:
+        return None
+    with Path(data.file).open("rb") as file:
+        file.seek(data.offset)
+        head = file.read(min(data.size, _HEAD))
+    if data.dtype == "varint":
+        try:
+            head = read_varint(head, 0, len(head))[0].to_bytes(_HEAD, "little")
+        except Damaged:
+            return None
+    elif data.dtype != dtype:
+        return None
+    bits = BITS.get(dtype, 0)
+    letter = NUMBER_LETTERS.get({"bfloat16": "uint16"}.get(dtype, "uint8" if 0 < bits < 8 else dtype))
+    if letter is None or len(head) < struct.calcsize(letter):
+        return None
+    number: int | float = struct.unpack_from(f"<{letter}", head)[0]
+    if dtype == "bfloat16":  # the upper half of a float32
+        (number,) = struct.unpack("<f", struct.pack("<I", int(number) << 16))
+    elif bits < 8:  # the first of several is in the lowest bits
+        number = int(number) & ((1 << bits) - 1)
+        number -= (number >> (bits - 1) << bits) if dtype.startswith("int") else 0
+    return number
 
 
 class MissingWeights(BadModel):

@@ -13,7 +13,7 @@ from edgewise.model.dialects.base import RawOperator
 from edgewise.model.dialects.onnx import OPTION_WEIGHTS, interpret
 from edgewise.model.graph import BITS, Graph, Operator, Quantization, Tensor
 from edgewise.model.readers import onnx_packed
-from edgewise.model.readers.base import Wrong
+from edgewise.model.readers.base import Wrong, read_first
 from edgewise.model.readers.onnx_blocks import NATIVE, Block, OnnxNode, as_tensor, inner_blocks
 from edgewise.model.readers.onnx_types import (
     Proto,
@@ -22,7 +22,6 @@ from edgewise.model.readers.onnx_types import (
     merge_shapes,
     read_attribute,
     read_constant,
-    read_first,
     read_text,
     read_type,
     read_values,
@@ -396,7 +395,12 @@ class _GraphReader:
     def _read_first(self, name: str) -> int | float | None:
         """Return the first element of the constant `name`, None where it can't be told."""
         tensor = self.constants.get(name)
-        return None if tensor is None else read_first(tensor, self._left_out(tensor))
+        if tensor is None:
+            return None
+        if self._left_out(tensor) is not None:
+            return read_first(self.tensors.get(name) or self.outer[name])
+        values = read_values(tensor, None)
+        return values[0] if values else None
 
     def _quantize(self, step: OnnxNode) -> None:
         """Note on every value that a node quantises, or takes as quantised, what its integers stand for."""

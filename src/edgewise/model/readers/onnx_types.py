@@ -13,7 +13,6 @@ from edgewise.model.graph import BITS, StoredData, Tensor
 from edgewise.model.readers.base import MAX_DIMENSION, MAX_RANK, Wrong
 from edgewise.model.readers.onnx_wire import LeftOut
 from edgewise.model.signature import Dimension
-from edgewise.wire import Damaged, read_varint
 
 #: ``TensorProto.DataType`` where its name differs: numpy's, and for small floating-point types those of ml_dtypes.
 _DTYPES = {
@@ -167,7 +166,8 @@ def find_data(tensor: Proto, dtype: str, gone: LeftOut | None, path: Path) -> St
     plain = {"float_data": "float32", "double_data": "float64", "raw_data": dtype}
     if gone is not None:
         if gone.field in _INTEGERS:
-            return StoredData(dtype="varint")
+            file = str(path) if gone.start is not None else ""
+            return StoredData(dtype="varint", file=file, offset=gone.start or 0, size=gone.stored_bytes)
         if gone.start is None or plain.get(gone.field) != dtype:
             return None
         return StoredData(dtype=dtype, file=str(path), offset=gone.start, size=gone.stored_bytes)
@@ -199,39 +199,6 @@ def read_values(tensor: Proto, gone: LeftOut | None) -> tuple[int | float, ...] 
     except Exception:  # whatever numpy and onnx say of data that does not fit its type
         return None
     return tuple(values) if all(isinstance(value, (int, float)) for value in values) else None
-
-
-def read_first(tensor: Proto, gone: LeftOut | None) -> int | float | None:
-    """Return the first element of a constant, None where it can't be told."""
-    if gone is None:
-        values = read_values(tensor, None)
-        return values[0] if values else None
-    code = {
-        tensor.FLOAT: "<f", tensor.DOUBLE: "<d", tensor.FLOAT16: "<e", tensor.INT8: "<b", tensor.UINT8: "<B",
-        tensor.INT16: "<h", tensor.UINT16: "<H", tensor.INT32: "<i", tensor.BFLOAT16: "<H",
-        tensor.INT4: "<B", tensor.UINT4: "<B", tensor.INT2: "<B", tensor.UINT2: "<B",
-    }.get(tensor.data_type)  # fmt: skip
-    plain = gone.field == "raw_data" or (gone.field, tensor.data_type) in (
-        ("float_data", tensor.FLOAT),
-        ("double_data", tensor.DOUBLE),
-    )
-    head = gone.head
-    if gone.field in _INTEGERS:
-        try:
-            head, plain = read_varint(head, 0, len(head))[0].to_bytes(16, "little"), True
-        except Damaged:
-            return None
-    if code is None or not plain or len(head) < struct.calcsize(code):
-        return None
-    number: int | float = struct.unpack_from(code, head)[0]
-    if tensor.data_type == tensor.BFLOAT16:
-        (number,) = struct.unpack("<f", struct.pack("<I", int(number) << 16))
-    bits = {tensor.INT4: 4, tensor.UINT4: 4, tensor.INT2: 2, tensor.UINT2: 2}.get(tensor.data_type)
-    if bits is not None:  # the first of several is in the lowest bits
-        low = int(number) & ((1 << bits) - 1)
-        signed = tensor.data_type in (tensor.INT4, tensor.INT2) and low >> (bits - 1)
-        return low - (1 << bits) if signed else low
-    return number
 
 
 def read_attribute(attribute: Proto, gone: LeftOut | None, names: Mapping[int, str]) -> tuple[Any, Any]:

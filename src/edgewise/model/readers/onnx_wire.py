@@ -33,8 +33,6 @@ MAX_DEPTH = 100
 """Messages inside one another: protobuf's own limit."""
 _FEW = 2**20
 """A description of so many bytes can't hold more messages than are allowed, so they are not counted."""
-HEAD = 16
-"""First bytes of a payload that are remembered, which is enough for one element of any type."""
 
 # Message types → {field number: type of the message in it}. Leaves that hold no messages of their own are "leaf".
 _MESSAGES: dict[str, dict[int, str]] = {
@@ -101,14 +99,12 @@ class LeftOut:
         stored_bytes: what it takes in the file, without the fields' tags and lengths.
         field: the last field that held some of it (``raw_data``, ``ints``).
         count: elements of an attribute's list.
-        head: the first bytes of the first field.
         start: where the payload begins in the file; None for several fields.
     """
 
     stored_bytes: int = 0
     field: str = ""
     count: int = 0
-    head: bytes = b""
     start: int | None = None
 
 
@@ -197,8 +193,6 @@ class _Walk:
     def leave_out(self, gone: LeftOut, field: str, wire: int, place: tuple[int, int]) -> None:
         """Note a payload at `place` instead of copying it."""
         start, after = place
-        if not gone.field:
-            gone.head = self.data[start : min(start + HEAD, after)]
         gone.start = None if gone.field else start
         gone.field = field
         if wire == RUN:

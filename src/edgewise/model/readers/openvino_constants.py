@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgewise.model.graph import BITS, Quantization, StoredData, Tensor
-from edgewise.model.readers.base import NUMBER_LETTERS, Wrong, check_inside, missing_weights
+from edgewise.model.readers.base import NUMBER_LETTERS, Wrong, check_inside, missing_weights, read_first
 from edgewise.model.readers.openvino_layers import IrLayer, Key, Wiring, name_dtype, read_number, read_shape
 from edgewise.model.signature import Shape
 
@@ -58,16 +58,11 @@ class Weights:
         plain = dtype in BITS and (size == needed or not constant.elements)
         return constant if plain else replace(constant, stored_bytes=size)
 
-    def read_values(self, constant: Tensor, *, first: bool = False) -> tuple[int | float, ...] | None:
-        """Return the elements, flattened; None for large or packed constants and for types without a Python value.
-
-        Args:
-            first: only the first element, of a constant of any size.
-        """
+    def read_values(self, constant: Tensor) -> tuple[int | float, ...] | None:
+        """Return the elements, flattened; None for large or packed constants and for types without a Python value."""
         code, data, count = NUMBER_LETTERS.get(constant.dtype), constant.data, constant.elements or 0
         if code is None or data is None or data.dtype != constant.dtype or constant.scales:
             return None
-        count = min(count, 1) if first else count
         layout = f"<{count}{code}"
         size = struct.calcsize(layout)
         if size > MAX_VALUE_BYTES:
@@ -78,16 +73,6 @@ class Weights:
         if len(content) < size:
             raise Wrong(f"{self.path.name} became shorter while it was read")
         return struct.unpack(layout, content)
-
-    def read_first(self, constant: Tensor) -> int | float | None:
-        """Return the first element, of 4-bit integers too; None where there is none or its type has no Python value."""
-        if constant.dtype in ("int4", "uint4") and constant.elements and constant.data is not None:
-            data = replace(constant.data, dtype="uint8")
-            byte = self.read_values(replace(constant, dtype="uint8", data=data), first=True)
-            low = int(byte[0]) & 15 if byte else 0  # the first of two is in the lower half
-            return low - 16 if constant.dtype == "int4" and low > 7 else low
-        values = self.read_values(constant, first=True)
-        return values[0] if values else None
 
 
 # -- layers that unpack constants --------------------------------------------------------------------------------------
@@ -123,12 +108,13 @@ class Packed:
     quantized: bool = False
     complete: bool = False
 
-    def quantization(self, weights: Weights) -> Quantization | None:
+    @property
+    def quantization(self) -> Quantization | None:
         """Scale and zero point, where the file has them in types that can be read."""
-        first = weights.read_first(self.scale) if self.scale is not None else None
+        first = read_first(self.scale) if self.scale is not None else None
         if self.scale is None or first is None or not math.isfinite(first):
             return None
-        zero = weights.read_first(self.zero) if self.zero is not None else 0
+        zero = read_first(self.zero) if self.zero is not None else 0
         if zero is None or not math.isfinite(zero):
             return None
         axis, block = self._axis()

@@ -247,7 +247,7 @@ class GraphBuilder:
                 name=self.names[key],
                 shape=packed.shape,
                 dtype=packed.dtype,
-                quantization=packed.quantization(self.weights),
+                quantization=packed.quantization,
                 stored_bytes=size if packed.dtype != packed.constant.dtype else packed.constant.stored_bytes,
                 scales=packed.scales,
             )

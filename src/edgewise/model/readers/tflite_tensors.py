@@ -8,7 +8,7 @@ from math import isfinite
 
 from edgewise.model.cost import stored_size
 from edgewise.model.graph import BITS, Quantization, StoredData, Tensor
-from edgewise.model.readers.base import MAX_RANK, NUMBER_LETTERS, Wrong
+from edgewise.model.readers.base import MAX_RANK, NUMBER_LETTERS, Wrong, read_first
 from edgewise.model.readers.tflite_schema import DTYPES
 from edgewise.model.readers.tflite_tables import Table, Tables, Vector
 from edgewise.model.signature import Dimension
@@ -155,21 +155,14 @@ class TensorReader:
             if not -1 <= index < len(found):
                 raise Wrong(f"the scales of {name!r} are in tensor {index} of {len(found)}")
         scales = found[max(blocks["scales"], 0)]
-        scale = self._first(scales)
-        zero = self._first(found[blocks["zero_points"]]) if blocks["zero_points"] > 0 else 0
+        scale = read_first(scales)
+        zero = read_first(found[blocks["zero_points"]]) if blocks["zero_points"] > 0 else 0
         if scale is None or zero is None or not scales.elements:
             return None  # what is no constant of this file can't be told
         if not isfinite(scale):
             raise Wrong(f"{name!r} has the quantisation scale {scale}")
         channels, block = scales.elements, blocks["block_size"]
         return Quantization(scale=float(scale), zero_point=int(zero), channels=channels, axis=axis, block=block)
-
-    def _first(self, tensor: Tensor) -> int | float | None:
-        letter, data = NUMBER_LETTERS.get(tensor.dtype), tensor.data
-        if letter is None or data is None or tensor.stored_bytes is not None:
-            return None
-        value: int | float = struct.unpack_from(f"<{letter}", self.tables.buffer, data.offset)[0]
-        return value
 
     def _read_size(self, name: str, size: int) -> Dimension:
         if size < -1:
