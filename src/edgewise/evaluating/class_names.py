@@ -19,13 +19,11 @@ from pathlib import Path
 
 from edgewise.errors import BadModel
 from edgewise.model.readers.archive import open_archive
-from edgewise.wire import read_fields
+from edgewise.wire import BYTES, read_fields
 
 _KEYS = ("names", "class_names", "classes", "labels")
 _METADATA_PROPS, _KEY, _VALUE = 14, 1, 2
 """Fields of ONNX's ModelProto and StringStringEntryProto."""
-_BYTES = 2
-"""Wire type of a field with a length."""
 _LABELS = re.compile(r'<model_info>(?:(?!</model_info>).)*?<labels value="([^"]*)"', re.DOTALL)
 _MOST_CHARACTERS = 2**20
 
@@ -69,7 +67,7 @@ def _onnx_metadata(file: Path) -> Iterator[tuple[str, str]]:
     """Yield key and value of each entry; the graph is skipped, not read."""
     with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         for _, number, kind, begin, end in read_fields(data, 0, len(data)):
-            if number == _METADATA_PROPS and kind == _BYTES and end - begin <= _MOST_CHARACTERS:
+            if number == _METADATA_PROPS and kind == BYTES and end - begin <= _MOST_CHARACTERS:
                 entry = {
                     field: bytes(data[start:stop]).decode()
                     for _, field, _, start, stop in read_fields(data, begin, end)

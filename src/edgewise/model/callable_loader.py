@@ -48,8 +48,7 @@ def own_code(module_name: str) -> Iterator[None]:
     added = [str(folder) for folder in dict.fromkeys((beside, Path.cwd(), root)) if str(folder) not in sys.path]
     sys.path[:0] = [folder for folder in added if folder != str(root) or root in (beside, Path.cwd())]
     sys.path += [folder for folder in added if folder not in sys.path]  # libraries go before other packages there
-    lent = _lent_names(beside)
-    _give_names_to(beside)
+    lent = _give_names_to(beside)
     known = set(sys.modules)
     # TensorFlow's C++ libraries log below errors when they are first imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -66,43 +65,31 @@ def own_code(module_name: str) -> Iterator[None]:
                 sys.path.remove(path)
 
 
-def _give_names_to(folder: Path) -> None:
-    """Set modules of other folders aside where `folder` has its own of that name."""
-    for name, home in list(_folders.items()):
-        first = name.partition(".")[0]
-        if home != folder and (folder.joinpath(f"{first}.py").exists() or folder.joinpath(first).is_dir()):
-            del _folders[name]
-            if name in sys.modules:
-                _set_aside.setdefault(home, {})[name] = sys.modules.pop(name)
-    mine = _set_aside.pop(folder, {})
-    sys.modules.update(mine)
-    _folders.update(dict.fromkeys(mine, folder))
+def _give_names_to(folder: Path) -> dict[str, ModuleType]:
+    """Set modules aside where `folder` has its own of that name; those of libraries stay, as other libraries need them.
 
-
-def _lent_names(folder: Path) -> dict[str, ModuleType]:
-    """Modules that the caller's own code has imported, a notebook's say, where `folder` has another file of that name.
-
-    They are taken out of `sys.modules` until `_take_back`. Those of libraries stay: other libraries need them.
+    Returns:
+        Those that no folder of the user's has, a notebook's say, which `_take_back` gives their names again.
     """
     there = set[str]()
     with contextlib.suppress(OSError):
         there |= {name.removesuffix(".py") for name in os.listdir(folder)}  # noqa: PTH208 (each call of a metric)
     there = there - sys.stdlib_module_names - {"__main__", "edgewise"}
     firsts = {first for first in there & sys.modules.keys() if _is_another(first, folder)}
-    if not firsts:
-        return {}
-    found = {
-        name: module
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] in firsts and name not in _folders
-    }
-    for name in found:
-        del sys.modules[name]
-    return found
+    lent: dict[str, ModuleType] = {}
+    for name in [each for each in sys.modules if firsts and each.partition(".")[0] in firsts]:
+        home = _folders.pop(name, None)
+        (lent if home is None else _set_aside.setdefault(home, {}))[name] = sys.modules.pop(name)
+    mine = _set_aside.pop(folder, {})
+    sys.modules.update(mine)
+    _folders.update(dict.fromkeys(mine, folder))
+    return lent
 
 
 def _is_another(first: str, folder: Path) -> bool:
     """Whether the module called `first` is neither a library's nor that of `folder`, which has one of that name."""
+    if first in _folders:
+        return _folders[first] != folder
     file = getattr(sys.modules[first], "__file__", None)
     own = next((each for each in _files_named(folder, first) if each.is_file()), None)
     if not file or own is None:
