@@ -36,6 +36,8 @@ NUMBER_LETTERS = {
     "uint64": "Q", "uint32": "I", "uint16": "H", "uint8": "B", "bool": "?",
 }  # fmt: skip
 """dtype → `struct`'s letter, of the types whose elements Python can read."""
+MAX_VALUE_BYTES = 1024
+"""Of a constant whose values are read, for shapes, axes and the like; larger ones are weights."""
 _HEAD = 16
 """First bytes of a constant, which are enough for an element of any type."""
 
@@ -254,6 +256,20 @@ def read_json(path: Path, most: int = 2**20) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise Wrong("it is no JSON object")
     return found
+
+
+def read_values(constant: Tensor) -> tuple[int | float, ...] | None:
+    """Return the elements of a small constant from its file, flattened; None for large, packed and all other ones."""
+    letter, data, count = NUMBER_LETTERS.get(constant.dtype), constant.data, constant.elements
+    if letter is None or data is None or data.dtype != constant.dtype or constant.stored_bytes is not None:
+        return None
+    if count is None or count * struct.calcsize(letter) > MAX_VALUE_BYTES:
+        return None
+    layout = f"<{count}{letter}"
+    with Path(data.file).open("rb") as file:
+        file.seek(data.offset)
+        content = file.read(struct.calcsize(layout))
+    return struct.unpack(layout, content) if len(content) == struct.calcsize(layout) else None
 
 
 def read_first(constant: Tensor) -> int | float | None:

@@ -10,22 +10,18 @@ layers behind it count as one constant.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgewise.model.graph import BITS, Quantization, StoredData, Tensor
-from edgewise.model.readers.base import NUMBER_LETTERS, Wrong, check_inside, missing_weights, read_first
+from edgewise.model.readers.base import Wrong, check_inside, missing_weights, read_first
 from edgewise.model.readers.openvino_layers import IrLayer, Key, Wiring, name_dtype, read_number, read_shape
 from edgewise.model.signature import Shape
 
-MAX_VALUE_BYTES = 1024
-"""Of a constant whose values are read; larger ones are weights and stay in their file."""
-
 
 class Weights:
-    """The ``.bin`` file beside an IR; opened only for the values of small constants."""
+    """The ``.bin`` file beside an IR."""
 
     def __init__(self, path: Path) -> None:
         self.model = path
@@ -57,22 +53,6 @@ class Weights:
         # An empty constant is written as one byte.
         plain = dtype in BITS and (size == needed or not constant.elements)
         return constant if plain else replace(constant, stored_bytes=size)
-
-    def read_values(self, constant: Tensor) -> tuple[int | float, ...] | None:
-        """Return the elements, flattened; None for large or packed constants and for types without a Python value."""
-        code, data, count = NUMBER_LETTERS.get(constant.dtype), constant.data, constant.elements or 0
-        if code is None or data is None or data.dtype != constant.dtype or constant.scales:
-            return None
-        layout = f"<{count}{code}"
-        size = struct.calcsize(layout)
-        if size > MAX_VALUE_BYTES:
-            return None
-        with self.path.open("rb") as file:
-            file.seek(data.offset)
-            content = file.read(size)
-        if len(content) < size:
-            raise Wrong(f"{self.path.name} became shorter while it was read")
-        return struct.unpack(layout, content)
 
 
 # -- layers that unpack constants --------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from edgewise.errors import BadInput
 from edgewise.model.dialects.base import RawOperator, Semantics
 from edgewise.model.dialects.openvino import interpret, is_known
 from edgewise.model.graph import Graph, Operator, Tensor
-from edgewise.model.readers.base import MAX_DIMENSION, MAX_NAME_CHARACTERS, Wrong, check_shapes
+from edgewise.model.readers.base import MAX_DIMENSION, MAX_NAME_CHARACTERS, Wrong, check_shapes, read_values
 from edgewise.model.readers.isolated import ask_for_shapes, parse_shape
 from edgewise.model.readers.openvino_constants import Packed, Weights, find_packed
 from edgewise.model.readers.openvino_layers import (
@@ -362,7 +362,7 @@ class GraphBuilder:
     def _read_values(self, name: str) -> tuple[int | float, ...] | None:
         """Elements of the tensor `name`, where it is a small constant."""
         tensor = self.tensors[name]
-        return self.weights.read_values(tensor) if tensor.constant else None
+        return read_values(tensor) if tensor.constant and not tensor.scales else None
 
     def _make_output(self, place: int, port: IrPort, inputs: list[Tensor]) -> Tensor:
         layer = self.network.layers[place]

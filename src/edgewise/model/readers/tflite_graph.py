@@ -19,7 +19,7 @@ from typing import Any
 from edgewise.model.dialects.base import RawOperator
 from edgewise.model.dialects.tflite import interpret
 from edgewise.model.graph import Graph, Operator, Tensor
-from edgewise.model.readers.base import Wrong, check_shapes
+from edgewise.model.readers.base import Wrong, check_shapes, read_values
 from edgewise.model.readers.isolated import ask_for_shapes, parse_shape
 from edgewise.model.readers.tflite_operators import ABSENT, TfliteOperator, TfliteOperatorReader, order_subgraphs
 from edgewise.model.readers.tflite_tables import MAX_CHARACTERS, Table, Tables
@@ -230,7 +230,7 @@ class _GraphBuilder:
     def _describe_operator(self, step: TfliteOperator) -> RawOperator:
         def values(position: int) -> tuple[int | float, ...] | None:
             index = step.inputs[position] if 0 <= position < len(step.inputs) else ABSENT
-            return None if index == ABSENT else self.reader.values(self.stored[index])
+            return None if index == ABSENT else read_values(self.stored[index])
 
         return RawOperator(
             op=step.code.op,

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 from math import isfinite
 
 from edgewise.model.cost import stored_size
 from edgewise.model.graph import BITS, Quantization, StoredData, Tensor
-from edgewise.model.readers.base import MAX_RANK, NUMBER_LETTERS, Wrong, read_first
+from edgewise.model.readers.base import MAX_RANK, Wrong, read_first
 from edgewise.model.readers.tflite_schema import DTYPES
 from edgewise.model.readers.tflite_tables import Table, Tables, Vector
 from edgewise.model.signature import Dimension
-
-MAX_VALUE_BYTES = 1024
-"""Constants of at most this size are read, for shapes, axes and the like; bigger ones are weights."""
 
 MAX_TENSOR_BYTES = 2**63 - 1
 
@@ -45,14 +41,6 @@ class TensorReader:
         sizes, opened = self.tables.numbers(shape), self.tables.numbers(marks)
         # Older files have only the former.
         return tuple(self._read_size(name, size) for size in (opened if len(opened) == len(sizes) else sizes))
-
-    def values(self, tensor: Tensor) -> tuple[int | float, ...] | None:
-        """Elements of a small constant, flattened; None where it is none, or big, or packed."""
-        letter, data = NUMBER_LETTERS.get(tensor.dtype), tensor.data
-        if letter is None or data is None or tensor.stored_bytes is not None or data.size > MAX_VALUE_BYTES:
-            return None
-        count = data.size // struct.calcsize(f"<{letter}")
-        return struct.unpack_from(f"<{count}{letter}", self.tables.buffer, data.offset)
 
     def check_size(self, tensor: Tensor) -> None:
         """Raise `BadModel` where no machine could hold it."""

@@ -52,7 +52,8 @@ def _keys_of(sides: Sequence[Sequence[Operator]], marks: Sequence[Mapping[str, b
     names = {each.name for each in sides[0]} & {each.name for each in sides[1]}
     if any(name in names and named[mark] != name for name, mark in single[0].items()):
         return single
-    return [{name: name for name in names} | own for own in single]
+    by_name: dict[str, object] = {name: name for name in names}
+    return [{**by_name, **own} for own in single]
 
 
 def pairs_of(aligned: Sequence[Stretch]) -> list[tuple[Operator, Operator]]:
