@@ -57,8 +57,8 @@ class Placement:
 
     @property
     def pays(self) -> bool:
-        """Whether a race could prove what it saves."""
-        return bool(self.layers) and self.saving > THRESHOLD * self.after
+        """Whether a race could prove what it saves, and the file may be faster than the float file."""
+        return self.saving > THRESHOLD * self.after and (self.prediction.high or 0.0) > 1.0
 
     @property
     def prediction(self) -> Prediction:

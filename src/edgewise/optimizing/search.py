@@ -515,6 +515,7 @@ class Search:
             one for one in self._found.values()
             if one.may_race and one.family == "int8" and _can_spare(one) and one.runtime.name == "onnxruntime"
             and one.task is not None and one.task.source.format == "onnx"
+            and one.task.capabilities.calibrates  # else every layer quantises its own inputs
         ]  # fmt: skip
         return max(found, key=lambda one: (one.predicted and one.predicted.speedup) or 0.0, default=None)
 
