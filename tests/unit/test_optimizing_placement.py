@@ -76,7 +76,7 @@ def test_a_layer_that_is_slower_in_int8_stays_float_and_both_borders_are_counted
     assert (found.before, found.after) == pytest.approx((120 * MICRO, 124 * MICRO))
     assert found.pays
     told = found.prediction
-    assert told.speedup == told.low == told.high == pytest.approx(120 / (124 - 76))
+    assert told.speedup == pytest.approx(120 / (124 - 76)) and told.low is None and told.high is None
     assert told.because == ("l1 in float, where int8 takes 76.0 µs of 124 µs more, conversions counted")
 
 

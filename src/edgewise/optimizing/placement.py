@@ -58,16 +58,13 @@ class Placement:
     @property
     def pays(self) -> bool:
         """Whether a race could prove what it saves, and the file may be faster than the float file."""
-        return self.saving > THRESHOLD * self.after and (self.prediction.high or 0.0) > 1.0
+        return self.saving > THRESHOLD * self.after and self.after - self.saving - self.noise < self.before
 
     @property
     def prediction(self) -> Prediction:
-        """What the file would gain over the float file."""
-        latency = self.after - self.saving
+        """What the file would gain over the float file; without an interval, as the error of prices is not known."""
         return Prediction(
-            speedup=self.before / latency,
-            low=self.before / (latency + self.noise),
-            high=self.before / max(latency - self.noise, self.noise),
+            speedup=self.before / (self.after - self.saving),
             because=f"{enumerate_few([_shown(name) for name in self.names])} in float, where int8 takes "
             f"{format_quantity(self.saving, 's')} of {format_quantity(self.after, 's')} more, conversions counted",
             method="the int8 file's profile less what the float file's saves; conversions at new borders cost what "
