@@ -219,7 +219,9 @@ class Searching:
     [
         ([int8_file("a", speedup=1.1), int8_file("b", speedup=1.4)], {}, "static b @ onnxruntime"),
         ([int8_file("a"), int8_file("b", engine="openvino")], {}, "static a @ onnxruntime"),
-        ([int8_file("a", speedup=2.0, rejected=True)], {}, None),
+        ([int8_file("a", speedup=2.0, rejected=True), int8_file("b", speedup=1.1)], {}, "static b @ onnxruntime"),
+        ([int8_file("a", rejected=True)], {}, "static a @ onnxruntime"),  # it lost too much accuracy
+        ([replace(int8_file("a", rejected=True), stage="made")], {}, None),  # it does not run
         ([int8_file("a")], {"races": False}, None),
         ([int8_file("a")], {"judge": object()}, None),
         ([int8_file("a")], {"left": 0.0}, None),

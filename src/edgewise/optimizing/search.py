@@ -508,16 +508,22 @@ class Search:
             self._take(mixed, result, suffix=IN_FLOAT)
 
     def _find_to_place(self) -> Candidate | None:
-        """Return the int8 file in ONNX Runtime that is likely to be the fastest; None where there is none to time."""
+        """Return the int8 file in ONNX Runtime that is likely to be the fastest; None where there is none to time.
+
+        One that lost too much accuracy only where no other is left: with layers in float it may lose less.
+        """
         if self._settings.judge is not None or not self._settings.races or self._left() <= 0:
             return None
         found = [
             one for one in self._found.values()
-            if one.may_race and one.family == "int8" and _can_spare(one) and one.runtime.name == "onnxruntime"
+            if (one.may_race or _lost(one)) and one.family == "int8" and _can_spare(one)
+            and one.runtime.name == "onnxruntime"
             and one.task is not None and one.task.source.format == "onnx"
             and one.task.capabilities.calibrates  # else every layer quantises its own inputs
         ]  # fmt: skip
-        return max(found, key=lambda one: (one.predicted and one.predicted.speedup) or 0.0, default=None)
+        return max(
+            found, key=lambda one: (one.may_race, (one.predicted and one.predicted.speedup) or 0.0), default=None
+        )
 
     def _find_losing(self) -> Candidate | None:
         """Of quantised variants that lost too much, the one that lost the least; None if a promising one did not."""
