@@ -121,6 +121,15 @@ def test_beside_a_layer_that_is_float_anyhow_a_conversion_goes_with_it():
     assert found.layers == ("l0",) and found.saving == pytest.approx((10 - 12 + 2 * 2) * MICRO)
 
 
+def test_a_kernel_of_integers_is_no_border_though_it_names_the_type_of_its_scale():
+    """ONNX Runtime's QLinearConcat says float32: between int8 layers nothing is converted, and none is saved."""
+    assert find_placement(*chain([(12, 10), (5, 5), (50, 10)], floats=(1,))).layers == ("l0",)
+    near, int8 = chain([(12, 10), (5, 5), (50, 10)])
+    layers = tuple(replace(each, op="QLinearConcat", engine_op="QLinearConcat", dtype=FLOAT) if each.name == "l1" else each
+                   for each in int8.layers)  # fmt: skip
+    assert find_placement(near, replace(int8, layers=layers)).layers == ()
+
+
 def test_two_parts_are_judged_each_on_its_own():
     found = find_placement(*chain([(50, 10), (20, 90), (50, 10), (20, 25), (50, 10), (20, 60), (50, 10)]))
     # 5 µs less 4 µs of conversions pay, too; the layers that gain most are named first.

@@ -17,7 +17,7 @@ from edgewise.comparing.criteria import THRESHOLD
 from edgewise.errors import EdgewiseError
 from edgewise.optimizing.variant import Prediction
 from edgewise.profiling.layer_matching import LayerPair, pair_layers, spread_of, total
-from edgewise.profiling.quantisation import is_conversion
+from edgewise.profiling.quantisation import is_conversion, takes_integers
 from edgewise.progress import reporting_to
 from edgewise.record import Job, Run, Stopping
 from edgewise.run.dispatch import Dispatcher
@@ -31,7 +31,6 @@ LEAST_S, MOST_S = 10.0, 60.0
 _SESSIONS, _SESSION_S = 2, 1.0
 _LONGEST = 40
 """Characters of a layer's name in a sentence; the provenance of the file has all of them."""
-_INTEGERS = ("int8", "uint8")
 _FLOAT_SIDE, _INT8_SIDE = -1, -2
 """The two ends of the cut: what is float, or int8, in any case."""
 
@@ -148,9 +147,10 @@ class _Network:
         pairs = [pair for pair in pair_layers(before, after) if pair.kind == "operator" and pair.before]
         costs: dict[int, tuple[float, float]] = {}
         for at, pair in enumerate(pairs):
-            times = total(pair.before), total(layer for layer in pair.after if not is_conversion(layer))
-            if _computes_in_int8(pair) and times[0] is not None and times[1] is not None:
-                costs[at] = (times[0], times[1])
+            if not _is_float(pair):
+                # What an engine merges or leaves out follows its neighbours, at no cost of its own.
+                inside = total(layer for layer in pair.after if not is_conversion(layer))
+                costs[at] = (total(pair.before) or 0.0, inside or 0.0)
         links, unknown = _find_links(pairs, _price_per_element(after))
         stuck = {at: (math.inf, costs[at][1]) for at in unknown & costs.keys()}
         return cls(pairs=pairs, costs=costs | stuck, links=links)
@@ -236,11 +236,12 @@ def _reach(rooms: dict[int, dict[int, float]]) -> set[int]:
             rooms[end][start] += room
 
 
-def _computes_in_int8(pair: LayerPair) -> bool:
-    """Whether a layer of the int8 file that is no conversion works on integers where the float file's does not."""
-    own = any(layer.dtype in _INTEGERS for layer in pair.before)
-    return not own and any(layer.dtype in _INTEGERS and not is_conversion(layer) for layer in pair.after
-                           if layer.kind == "operator")  # fmt: skip
+def _is_float(pair: LayerPair) -> bool:
+    """Whether the int8 file has a layer of it that is no conversion and works on other numbers than integers of 8 bits,
+    or the float file one that works on such integers.
+    """
+    others = [layer for layer in pair.after if layer.kind == "operator" and layer.time and not is_conversion(layer)]
+    return not all(map(takes_integers, others)) or any(map(takes_integers, pair.before))
 
 
 def _price_per_element(after: Run) -> float | None:
