@@ -159,11 +159,6 @@ def test_a_saving_that_no_race_could_prove_makes_no_file():
     assert not found.pays
 
 
-@pytest.mark.parametrize(("noise", "pays"), [(0.4, False), (0.6, True)])
-def test_no_file_is_made_that_stays_slower_than_float(noise, pays):
-    assert Placement(layers=("l1",), names=("l1",), saving=1.0, noise=noise, before=3.5, after=5.0).pays is pays
-
-
 @pytest.mark.parametrize("seed", range(30))
 def test_the_cut_is_the_cheapest_of_all_placements(seed):
     chance = random.Random(seed)

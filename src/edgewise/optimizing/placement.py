@@ -56,8 +56,8 @@ class Placement:
 
     @property
     def pays(self) -> bool:
-        """Whether a race could prove what it saves, and the file may be faster than the float file."""
-        return self.saving > THRESHOLD * self.after and self.after - self.saving - self.noise < self.before
+        """Whether a race could prove what it saves."""
+        return self.saving > THRESHOLD * self.after
 
     @property
     def prediction(self) -> Prediction:
