@@ -88,8 +88,10 @@ def profile(model: Path, seconds: float) -> Run:
     layers, _ = build_profile(read_graph(model), [found], latency=latency, uncertainty=SURE)
     axes = Axes(runtimes=("onnxruntime",), threads=(1,))
     plan = make_plan([str(model)], axes=axes, scenario=Scenario(), stopping=Stopping(), target=TargetSpec())
-    ends = {"low": latency * (1 - SURE), "high": latency * (1 + SURE)}
-    row = Measurement(metric="latency", value=latency, unit="s", basis="measured", method="processor time", **ends)
+    row = Measurement(
+        metric="latency", value=latency, unit="s", basis="measured", method="processor time",
+        low=latency * (1 - SURE), high=latency * (1 + SURE),
+    )  # fmt: skip
     return Run(id=model.name, created_at="", job=plan.jobs[0], status="done", measurements=(row,), layers=layers)
 
 
