@@ -237,11 +237,10 @@ def _reach(rooms: dict[int, dict[int, float]]) -> set[int]:
 
 
 def _is_float(pair: LayerPair) -> bool:
-    """Whether the int8 file has a layer of it that is no conversion and works on other numbers than integers of 8 bits,
-    or the float file one that works on such integers.
-    """
+    """Whether the int8 file computes it, conversions apart, and nothing of it on integers of 8 bits; or both files do."""
     others = [layer for layer in pair.after if layer.kind == "operator" and layer.time and not is_conversion(layer)]
-    return not all(map(takes_integers, others)) or any(map(takes_integers, pair.before))
+    is_float = bool(others) and not any(map(takes_integers, others))
+    return is_float or any(map(takes_integers, pair.before))
 
 
 def _price_per_element(after: Run) -> float | None:
