@@ -237,7 +237,7 @@ def _reach(rooms: dict[int, dict[int, float]]) -> set[int]:
 
 
 def _is_float(pair: LayerPair) -> bool:
-    """Whether the int8 file computes it, conversions apart, and nothing of it on integers of 8 bits; or both files do."""
+    """Whether the int8 file computes it, but not in integers of 8 bits, or the float file already does in them."""
     others = [layer for layer in pair.after if layer.kind == "operator" and layer.time and not is_conversion(layer)]
     is_float = bool(others) and not any(map(takes_integers, others))
     return is_float or any(map(takes_integers, pair.before))
