@@ -13,6 +13,7 @@ import pytest
 import edgewise
 from edgewise import data
 from edgewise.evaluating.calibrated import read_calibrated
+from edgewise.optimizing.placement import Placement
 from edgewise.optimizing.processor import read_processor
 from edgewise.optimizing.variant import Optimization
 
@@ -156,6 +157,30 @@ def test_a_planted_fragile_layer_is_named_and_spared(digits, tmp_path):
         assert mixed.why.startswith(("slower: ", "no difference that matters: ", *UNDECIDED)), mixed.why
     else:
         assert result.chosen == mixed.id and mixed.accepted
+        assert f"--keep-float {FRAGILE}" in result.command
+
+
+def test_a_layer_that_is_faster_in_float_is_float_in_one_more_file(digits, tmp_path, monkeypatch):
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    timed = []
+
+    def find(before, after):
+        timed.append((before, after))
+        return Placement(layers=(FRAGILE,), names=("Conv",), saving=0.5, noise=0.0, before=2.0, after=1.5)
+
+    monkeypatch.setattr("edgewise.optimizing.search.find_placement", find)
+    result = optimize(
+        data.path("digits_cnn.onnx"), digits, tmp_path, passes=["ort-static:float-stem"], runtimes=["onnxruntime"],
+        threads=1,
+    )  # fmt: skip
+    ((before, after),) = timed
+    assert before.layers and after.layers and before.job.model.sha256 == result.baseline.model.sha256
+    mixed = result.candidate("ort-static float-stem slow layers in float @ onnxruntime")
+    assert mixed.passes[0].keep_float == (FRAGILE,) and mixed.stage == "raced"
+    assert mixed.predicted.speedup == 2.0 and mixed.predicted.because == (
+        "Conv in float, where int8 takes 500 ms of 1.50 s more, conversions counted"
+    )
+    if result.chosen == mixed.id:
         assert f"--keep-float {FRAGILE}" in result.command
 
 

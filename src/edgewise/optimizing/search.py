@@ -19,6 +19,7 @@ from edgewise.optimizing.base import EngineSettings, Facts, PassKind, PassResult
 from edgewise.optimizing.candidate_checks import CandidateChecks, job_of
 from edgewise.optimizing.choice import limit_of
 from edgewise.optimizing.factors import find_engine_step
+from edgewise.optimizing.placement import find_placement, profile_both
 from edgewise.optimizing.plain_int8 import PASSES
 from edgewise.optimizing.planning import (
     PassCatalog,
@@ -50,8 +51,12 @@ RACE_SHARE = 0.4
 """Share of the time budget for races."""
 SENSITIVITY_SHARE = 0.5
 """Share of the time left before the races for testing layers one by one."""
+PLACEMENT_SHARE = 0.4
+"""Share of the time left before the races for timing the layers of a float and an int8 file."""
 ONE_SHARE, LEAST_S = 0.6, 20.0
 """Share of the time left before the races for one pass while others wait, and its least time, s."""
+IN_FLOAT = " slow layers in float"
+"""In the name of an int8 file: its layers that are faster in float are float."""
 _BASIC: tuple[PassKind, ...] = ("simplification", "conversion")
 """Kinds of passes whose results are inputs of other passes."""
 LOSSY: tuple[PassKind, ...] = ("quantisation", "compression", "pruning", "distillation")
@@ -133,6 +138,7 @@ class Search:
             try:
                 self._plan_and_make()
                 self._spare_layers()
+                self._spare_slow_layers()
             finally:
                 standings = replace(standings, candidates=self._found)
             self._checker.end_by = self._end_by
@@ -420,7 +426,7 @@ class Search:
             runtime=RuntimeSpec(name=engine),
             model=None if result is None or result.ref is None else self._renamed(result.ref, name),
             passes=(*parent.passes, *(() if result is None else (applied_pass(task, result),))),
-            predicted=self._predictions.get(task.result_name(engine)),
+            predicted=self._predictions.get(name, self._predictions.get(task.result_name(engine))),
             task=task,
         )
 
@@ -477,6 +483,47 @@ class Search:
                 taken += self._take(mixed, result, suffix=f" sparing {count}")
             if any(one.may_race for one in taken):
                 break
+
+    def _spare_slow_layers(self) -> None:
+        """Keep those layers of the most promising int8 file in float that are faster so, by the times of layers."""
+        whole = self._find_to_place()
+        if whole is None:
+            return
+        assert whole.task is not None and whole.job is not None
+        runtime, task = whole.job.runtime, replace(whole.task, engines=(whole.job.runtime.name,))
+        given = self._everything[task.source.variant].model
+        assert given is not None
+        emit(StageStarted(title=f"Layers that are faster in float: {task.name}"))
+        profiles = profile_both(job_of(given, runtime, self._settings), whole.job, left=PLACEMENT_SHARE * self._left())
+        if profiles is None:
+            self._notes.append(f"{task.name}: its layers were not timed")
+            return
+        found = find_placement(*profiles)
+        if not found.pays or self._left() <= 0:
+            return
+        name = task.result_name(runtime.name, suffix=IN_FLOAT)
+        self._predictions[name] = found.prediction
+        mixed = replace(task, keep_float=(*task.keep_float, *found.layers))
+        for result in self._cache.make([mixed], seconds=max(5.0, self._left())):
+            self._take(mixed, result, suffix=IN_FLOAT)
+
+    def _find_to_place(self) -> Candidate | None:
+        """Return the int8 file in ONNX Runtime that is likely to be the fastest; None where there is none to time.
+
+        One that lost too much accuracy only where no other is left: with layers in float it may lose less.
+        """
+        if self._settings.judge is not None or not self._settings.races or self._left() <= 0:
+            return None
+        found = [
+            one for one in self._found.values()
+            if (one.may_race or _lost(one)) and one.family == "int8" and _can_spare(one)
+            and one.runtime.name == "onnxruntime"
+            and one.task is not None and one.task.source.format == "onnx"
+            and one.task.capabilities.calibrates  # else every layer quantises its own inputs
+        ]  # fmt: skip
+        return max(
+            found, key=lambda one: (one.may_race, (one.predicted and one.predicted.speedup) or 0.0), default=None
+        )
 
     def _find_losing(self) -> Candidate | None:
         """Of quantised variants that lost too much, the one that lost the least; None if a promising one did not."""

@@ -74,6 +74,14 @@ def is_integer(layer: Layer) -> bool:
     return is_product(layer) and (find_dtype(layer) == "int8" or bool(_INTEGER_KERNELS.search(layer.engine_op)))
 
 
+def takes_integers(layer: Layer) -> bool:
+    """Whether what the engine executes for a layer, a product or not, works on integers of 8 bits or fewer.
+
+    Some kernels name the type of their first input, which may be a scale.
+    """
+    return layer.dtype in _NARROW or bool(_INTEGER_KERNELS.search(layer.engine_op))
+
+
 def is_float(layer: Layer) -> bool:
     """Whether the engine computes a product in floating point."""
     floats = find_dtype(layer) in ("float32", "float16", "bfloat16")
