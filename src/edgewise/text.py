@@ -66,6 +66,16 @@ def listing(words: Sequence[str], last: str = "and") -> str:
     return f" {last} ".join(", ".join(part) for part in (words[:-1], words[-1:]) if part)
 
 
+def plural(count: int, noun: str) -> str:
+    """Return ``"1 thread"``, ``"2 threads"``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def shape_text(sizes: Iterable[int | str | None], by: str = "×") -> str:
+    """Return ``"1×49×10×1"``; ``?`` for an open dimension without a name, "" for a scalar."""
+    return by.join("?" if size is None else one_line(str(size)) for size in sizes)
+
+
 def without_controls(text: str) -> str:
     """`text` with U+FFFD for every character that XML or UTF-8 can't hold: controls but tab and newline, surrogates."""
     return _NO_TEXT.sub("\ufffd", text)

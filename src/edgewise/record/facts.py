@@ -19,6 +19,11 @@ def is_unreliable(run: Run) -> bool:
     return run.trust is not None and run.trust.grade == "D"
 
 
+def is_profiled(run: Run) -> bool:
+    """Return whether `run` has a profile with layers."""
+    return run.profile is not None and bool(run.layers)
+
+
 def is_only_vague(run: Run) -> bool:
     """Return whether the grade D of `run` says no more than that the interval of its headline is very wide."""
     codes = {caution.code for caution in run.cautions}

@@ -10,12 +10,12 @@ from typing import Any, Generic, TypedDict, TypeVar, Unpack
 from edgewise.errors import BadInput
 from edgewise.folders import check_place
 from edgewise.record import SCHEMA, Run
+from edgewise.record.facts import is_profiled
 from edgewise.registry import load_class
 from edgewise.report.bench.document import bench_document, default_title, recommendations_by_device
 from edgewise.report.bench.recommendation import recommendation
 from edgewise.report.bench.tables import bench_table
 from edgewise.report.document import Document, Table, json_text
-from edgewise.report.profile.document import is_profiled
 from edgewise.report.runs.conditions import told_apart
 from edgewise.report.runs.field_tables import FIELD_TABLES, Options, field_document, usage_table
 

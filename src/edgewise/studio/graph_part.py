@@ -18,9 +18,9 @@ from edgewise.profiling.layers import layers_without_times
 from edgewise.record import Run
 from edgewise.report.document import DASH, Cell, absent
 from edgewise.report.graph import Graph, make_graph, make_model_graph, short_line
-from edgewise.report.graph.columns import bounds, document_of, shapes_words
+from edgewise.report.graph.columns import bounds, document_of
 from edgewise.report.inspection.document import summary
-from edgewise.report.profile.cells import bound_note, roof_words, share_cell, time_cell, time_left
+from edgewise.report.profile.cells import bound_note, roof_words, share_cell, tensors_text, time_cell, time_left
 from edgewise.report.profile.diff import BEFORE_AFTER, change_cell, is_proven, pair_row, whole_row
 from edgewise.report.profile.order import order_line
 from edgewise.report.runs.cells import reason_of_absence
@@ -190,5 +190,5 @@ def _row(graph: Graph, pair: LayerPair) -> list[Cell]:
         reason = graph.metrics[key].why or one_line(graph.why[key].get(node, ""))
         cells.append(absent(reason) if value is None else Cell(text=write(value)))
     if not graph.runs:
-        cells.append(Cell(text=short_line(shapes_words(layer.outputs)) or DASH.text))
+        cells.append(Cell(text=short_line(tensors_text(layer.outputs, named=False)) or DASH.text))
     return [Cell(text=str(node)), Cell(text=one_line(layer.title)), Cell(text=one_line(layer.op)), *cells]

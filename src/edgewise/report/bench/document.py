@@ -54,6 +54,7 @@ from edgewise.report.runs.conditions import (
     scenario_of,
     shared_command,
     system_of,
+    threads_words,
     told_apart,
 )
 from edgewise.run.agreement import BEYOND, NO_MAJORITY, REFERENCE
@@ -271,10 +272,7 @@ def _settings(runs: Sequence[Run]) -> Section:
     """Return settings in force in each engine, as defaults differ: threads, precision; and the engine's own timing."""
 
     def settings(run: Run) -> str:
-        threads = threads_of(run)
-        count = "threads not reported" if threads is None else f"{threads} thread{'s' if threads > 1 else ''}"
-        words = [engine_of(run), count]
-        words.append(precision_of(run) or "precision not reported")
+        words = [engine_of(run), threads_words(run), precision_of(run) or "precision not reported"]
         words += delegates_of(run)
         words += [one_line(run.job.runtime.options_in_words)] if run.job.runtime.options else []
         if (engine := run.value("latency_engine")) is not None:

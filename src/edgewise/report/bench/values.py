@@ -9,7 +9,7 @@ from edgewise.metrics import METRICS
 from edgewise.record import Run
 from edgewise.record.facts import threads_of
 from edgewise.report.runs.conditions import provider_of
-from edgewise.text import one_line
+from edgewise.text import one_line, plural
 from edgewise.units import format_limit, significant
 
 
@@ -41,7 +41,7 @@ def namer(runs: Sequence[Run]) -> Callable[[Run], str]:
     def name(run: Run) -> str:
         threads = threads_of(run) or 1
         where = "" if run.job.command else where_of(run)
-        words = f" with {threads} thread{'s' if threads > 1 else ''}" if told and not run.job.command else ""
+        words = f" with {plural(threads, 'thread')}" if told and not run.job.command else ""
         return f"{one_line(run.job.model.name)}{where}{words}"
 
     return name

@@ -47,7 +47,7 @@ from edgewise.report.runs.conditions import elsewhere, engine_of, names_of
 from edgewise.report.runs.provenance import how_of, provenance_of_column
 from edgewise.run.agreement import BEYOND, REAL_INPUTS, compared_with, not_compared
 from edgewise.stats.comparison import RISK
-from edgewise.text import listing, one_line
+from edgewise.text import listing, one_line, plural
 from edgewise.units import format_duration, significant
 
 _DESIGNS = {
@@ -212,23 +212,20 @@ def agreement_lines(findings: ComparisonResult) -> list[str]:
         if one.share is None:
             told = f"agreement of the tokens is not known: {one_line(one.because)}"
         elif one.equal_positions == one.positions:
-            told = f"the same tokens on {_prompts(one.prompts)}, all {one.positions}"
+            told = f"the same tokens on {plural(one.prompts, 'prompt')}, all {one.positions}"
         else:
-            told = f"tokens agree in {share_text(one.share, places=1)} of positions, and in full on "
-            told += f"{one.equal_prompts} of {_prompts(one.prompts)}; first difference at token {one.first_difference}"
+            whole = f"{one.equal_prompts} of {plural(one.prompts, 'prompt')}"
+            told = f"tokens agree in {share_text(one.share, places=1)} of positions, and in full on {whole}; "
+            told += f"first difference at token {one.first_difference}"
         lines.append(f"{one_line(label)}: {told}" if several else told)
     return lines
-
-
-def _prompts(count: int) -> str:
-    return f"{count} prompt{'' if count == 1 else 's'}"
 
 
 def token_brief(findings: ComparisonResult) -> str:
     """``"13 of 16 prompts in full, 95 % interval 57.0 % to 93.4 %"``; empty without any."""
     several = len(findings.agreement) > 1
     return "; ".join(
-        (f"{one_line(label)} " if several else "") + f"{one.equal_prompts} of {_prompts(one.prompts)} in full, "
+        (f"{one_line(label)} " if several else "") + f"{one.equal_prompts} of {plural(one.prompts, 'prompt')} in full, "
         f"95 % interval {share_text(one.low, places=1)} to {share_text(one.high, places=1)}"
         for label, one in findings.agreement.items()
         if one.low is not None and one.high is not None
@@ -244,8 +241,8 @@ def token_lines(findings: ComparisonResult) -> list[str]:
         name = one_line(label)
         lines.append(
             f"{name}: {one.equal_positions} of {one.positions} greedy tokens are those of the first variant, counted "
-            f"position by position; {one.equal_prompts} of {_prompts(one.prompts)} agree in full, 95 % interval "
-            f"{share_text(one.low, places=1)} to {share_text(one.high, places=1)} of prompts like these"
+            f"position by position; {one.equal_prompts} of {plural(one.prompts, 'prompt')} agree in full, "
+            f"95 % interval {share_text(one.low, places=1)} to {share_text(one.high, places=1)} of prompts like these"
         )
         lines += [
             f"{one_line(each)} itself made other tokens of one prompt in another process" for each in one.unsteady
@@ -256,7 +253,7 @@ def token_lines(findings: ComparisonResult) -> list[str]:
 def _divergence_lines(label: str, one: TokenAgreement) -> list[str]:
     """How far the probabilities are apart, as far as the engines tell them."""
     found, lines = one.divergence, []
-    where = f"over {found.places} tokens of {_prompts(found.prompts)}"
+    where = f"over {found.places} tokens of {plural(found.prompts, 'prompt')}"
     if found.kl is None:
         lines.append(f"{one_line(label)}: the KL divergence of the logits is not known: {one_line(found.because)}")
     else:

@@ -21,7 +21,7 @@ from edgewise.report.comparison.words import quotient_note
 from edgewise.report.document import Cell, Column, Document, Section, Tone, absent, table_by_columns
 from edgewise.report.runs.conditions import elsewhere, engine_of, provider_of, told_apart
 from edgewise.report.runs.provenance import how_of, provenance_of_column
-from edgewise.text import listing, one_line
+from edgewise.text import listing, one_line, plural
 from edgewise.units import format_duration
 
 MARKER = "<!-- edgewise gate -->"
@@ -184,7 +184,7 @@ def describe_run(run: Run) -> str:
     job = run.job
     runtime = job.runtime
     words = [job.model.name, engine_of(run)]
-    words += [f"{runtime.threads} thread{'s' if runtime.threads != 1 else ''}"] if runtime.threads else []
+    words += [plural(runtime.threads, "thread")] if runtime.threads else []
     words += [f"batch {job.workload.batch}"] if job.workload.batch != 1 else []
     words += [runtime.precision] if runtime.precision else []
     words += [scenario] if (scenario := job.workload.scenario.kind_in_words) != "single-stream" else []

@@ -33,7 +33,7 @@ from edgewise.report.runs.cautions import FIXED, caution_lines
 from edgewise.report.runs.cells import failure_of, label_of, preparation_of
 from edgewise.report.runs.conditions import elsewhere, engine_of, flatten
 from edgewise.runtime.base import KEEPS_STATE
-from edgewise.text import listing, one_line
+from edgewise.text import listing, one_line, plural
 from edgewise.units import format_duration, significant
 
 SCHEMA = 1
@@ -232,9 +232,9 @@ def _against_first(results: EvaluationResults, labels: Sequence[str]) -> list[st
 def samples_words(n: int, evaluation: Evaluation | None) -> str:
     """Return the number of samples behind a score, of how many, why not of all, and what was changed in them."""
     if evaluation is None:
-        return f"{n} sample{'s' if n != 1 else ''}"
+        return plural(n, "sample")
     size = evaluation.data.size
-    words = f"{n} of {size} samples" if n < size else f"{n} sample{'s' if n != 1 else ''}"
+    words = f"{n} of {size} samples" if n < size else plural(n, "sample")
     return ", ".join([words, *_alterations(evaluation)])
 
 

@@ -18,7 +18,8 @@ from edgewise.errors import BadInput
 from edgewise.profiling.layer_matching import LayerPair, join_pairs, pair_layers
 from edgewise.profiling.roofline import share_of_roof
 from edgewise.record import Layer, Profile, Run
-from edgewise.report.profile.cells import roof_reason, with_layers_told
+from edgewise.record.facts import is_profiled
+from edgewise.report.profile.cells import moved_bytes, roof_reason, with_layers_told
 from edgewise.report.profile.diff import BEFORE_AFTER, NO_ENDS, headings_of_two
 from edgewise.text import one_line
 
@@ -229,7 +230,7 @@ def make_graph(runs: Sequence[Run], *, snr: Mapping[str, float] | None = None) -
     """
     runs = [_numbered(run) for run in runs]
     for run in runs:
-        if run.profile is None or not run.layers:
+        if not is_profiled(run):
             why = one_line(run.profile_absent_because or "it was not profiled")
             raise BadInput(f"run {run.id} has no layers: {why}", advice="profile its model, then open that run")
     if len(runs) == 1:
@@ -493,7 +494,7 @@ def _values_of(pair: LayerPair, graph: Graph) -> dict[str, Number]:
             "high": high,
             "time": _sum_of(pair.before, lambda layer: layer.time),
             "after": _sum_of(pair.after, lambda layer: layer.time),
-            "memory": _sum_of(pair.before, _bytes_of),
+            "memory": _sum_of(pair.before, moved_bytes),
             "macs": _sum_of(pair.before, lambda layer: layer.macs),
         }
     (layer,) = pair.before
@@ -503,7 +504,7 @@ def _values_of(pair: LayerPair, graph: Graph) -> dict[str, Number]:
         "low": layer.low,
         "high": layer.high,
         "share": layer.share,
-        "memory": _bytes_of(layer),
+        "memory": moved_bytes(layer),
         "live": max((graph.live[at] for at in layer.operators if 0 <= at < len(graph.live)), default=None),
         "macs": layer.macs,
         "parameters": layer.parameters,
@@ -517,12 +518,6 @@ def _sum_of(layers: Sequence[Layer], get: Callable[[Layer], Number]) -> Number:
     values = [get(layer) for layer in layers if layer.kind != "eliminated"]
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None
-
-
-def _bytes_of(layer: Layer) -> int | None:
-    if layer.weight_bytes is None or layer.activation_bytes is None:
-        return None
-    return layer.weight_bytes + layer.activation_bytes
 
 
 def _should_have(pair: LayerPair, key: str) -> bool:

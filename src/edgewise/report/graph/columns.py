@@ -11,14 +11,9 @@ from typing import Any
 
 from edgewise.formatting import interval_text
 from edgewise.profiling.layer_matching import has_bound
-from edgewise.record import Layer, LayerTensor, Run
-from edgewise.report.graph import (
-    Graph,
-    Number,
-    chief_of,
-    short_line,
-)
-from edgewise.report.profile.cells import BELOW, PARTLY_BELOW, roof_words, sum_text, time_left, whole_left
+from edgewise.record import Layer, Run
+from edgewise.report.graph import Graph, Number, chief_of, short_line
+from edgewise.report.profile.cells import BELOW, PARTLY_BELOW, roof_words, sum_text, tensors_text, time_left, whole_left
 from edgewise.report.profile.diff import change_cell, is_proven, verdict_cell
 from edgewise.report.profile.trace import place_in_latency
 from edgewise.report.runs.conditions import labels_of
@@ -153,22 +148,11 @@ def _layer_columns(
         "name": [short_line(one.name) for one in layers],
         "nodes": [0 if one.nodes == (one.name,) else [short_line(name) for name in one.nodes] for one in layers],
         "steps": [short_line(", ".join(one.engine_nodes)) for one in layers],
-        "inputs": [number(shapes_words(one.inputs)) for one in layers],
-        "outputs": [number(shapes_words(one.outputs)) for one in layers],
+        "inputs": [number(tensors_text(one.inputs, named=False)) for one in layers],
+        "outputs": [number(tensors_text(one.outputs, named=False)) for one in layers],
         "attributes": [
             number(json.dumps(one.attributes, ensure_ascii=False, default=str) if one.attributes else "")
             for one in layers
         ],
         "note": [number("; ".join(filter(None, (one.error, one.cost_unknown_because)))) for one in layers],
     }
-
-
-def shapes_words(tensors: Iterable[LayerTensor]) -> str:
-    """Return the shapes and types of tensors."""
-    return "; ".join(f"{_shape(one)} {one.dtype}" for one in tensors)
-
-
-def _shape(tensor: LayerTensor) -> str:
-    if tensor.shape is None:
-        return "shape of unknown rank"
-    return "×".join("?" if size is None else str(size) for size in tensor.shape) or "scalar"

@@ -19,7 +19,7 @@ from edgewise.report.document import DASH, Cell, Column, Columns, Section, Table
 from edgewise.report.document.bars import describe_memory
 from edgewise.report.document.columns import number_column, text_column
 from edgewise.report.document.names import keep_end
-from edgewise.text import enumerate_few, one_line
+from edgewise.text import enumerate_few, one_line, shape_text
 from edgewise.units import format_bytes, format_si, significant
 
 NO_SHAPE, NO_SIZE = "the shape of a weight is open", "the size of a weight is not known"
@@ -248,8 +248,9 @@ def layer_table(inspection: Inspection, *, top: int | None = None) -> Table:
         order, folded = sorted(slowest[:top]), sorted(slowest[top:])
 
     def outputs(at: int) -> str:
-        tensors = list(graph.output_tensors(operators[at]))
-        return "; ".join(map(_shape, tensors[:2])) + ("; …" if len(tensors) > 2 else "")
+        known = [tensor.shape for tensor in graph.output_tensors(operators[at])]
+        shapes = ["?" if shape is None else shape_text(shape) or "scalar" for shape in known]
+        return "; ".join(shapes[:2]) + ("; …" if len(shapes) > 2 else "")
 
     def intensity(at: int) -> Cell:
         return DASH if (known := costs[at].intensity) is None else value_cell(known, significant)
@@ -302,12 +303,6 @@ def _folded(inspection: Inspection, folded: Sequence[int], width: int) -> tuple[
 def count_text(value: int) -> str:
     """``"9,408"``, ``"1.20 M"``: a number of things."""
     return f"{value:,}" if value < 1e4 else format_si(value, "").strip()
-
-
-def _shape(tensor: Tensor) -> str:
-    if tensor.shape is None:
-        return "?"
-    return "×".join("?" if size is None else one_line(str(size)) for size in tensor.shape) or "scalar"
 
 
 def support_table(support: Sequence[Support], inspection: Inspection) -> Table:

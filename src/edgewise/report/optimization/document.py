@@ -36,7 +36,7 @@ from edgewise.report.optimization.words import (
     samples_line,
 )
 from edgewise.report.runs.conditions import flatten
-from edgewise.text import one_line
+from edgewise.text import one_line, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -181,7 +181,7 @@ def runtime_text(candidate: Candidate) -> str:
     runtime = candidate.runtime
     words = [" ".join(word for word in (runtime.name, runtime.version) if word)]
     words += [runtime.provider] if runtime.provider else []
-    words += [f"{runtime.threads} thread{'s' if runtime.threads != 1 else ''}"] if runtime.threads else []
+    words += [plural(runtime.threads, "thread")] if runtime.threads else []
     words += [f"setting precision {runtime.precision}"] if runtime.precision else []
     words += [f"{name} {value}" for name, value in flatten(runtime.options)]
     return one_line(", ".join(words))

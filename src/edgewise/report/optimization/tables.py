@@ -34,7 +34,7 @@ from edgewise.report.optimization.words import (
 )
 from edgewise.report.runs.cells import Scale, amount_cell, label_of, scales_of_two
 from edgewise.report.runs.provenance import basis_text, provenance_of_column, provenance_of_number
-from edgewise.text import one_line
+from edgewise.text import one_line, plural
 from edgewise.units import significant
 
 FEW_LAYERS = 10
@@ -224,7 +224,7 @@ def variants_table(result: Optimization, *, narrow: bool = False) -> Table:
     if narrow and kind and kind == result.headline and kind != WORST:
         notes = (*notes, f"{lower_label(kind)}: its change against the original")
     count = len(result.candidates)
-    title = f"{count} variant{'s' if count != 1 else ''}" if narrow else "All variants"
+    title = plural(count, "variant") if narrow else "All variants"
     return table_by_columns(title, columns, notes=notes)
 
 

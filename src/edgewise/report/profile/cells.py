@@ -11,11 +11,11 @@ from edgewise.formatting import bound_text, ends_text, plus_minus, time_unit_of
 from edgewise.grouping import by_key
 from edgewise.profiling.layer_matching import ends, has_bound
 from edgewise.profiling.roofline import has_limit, share_of_roof
-from edgewise.record import Layer, Peak, Profile, Run
+from edgewise.record import Layer, LayerTensor, Peak, Profile, Run
 from edgewise.report.document import DASH, Cell, Column, How, Provenance, Table, absent, value_cell
 from edgewise.report.runs.cells import NOT_MEASURED
 from edgewise.report.runs.provenance import basis_text, facts_of_run, provenance_of_column, provenance_of_number
-from edgewise.text import one_line
+from edgewise.text import one_line, plural, shape_text
 from edgewise.units import format_bytes, format_si, significant
 
 _UNITS = (("ms", 1e3, 0.1), ("µs", 1e6, 1e-6), ("ns", 1e9, 0.0))
@@ -236,6 +236,24 @@ def roof_words(layer: Layer, profile: Profile | None, *, digits: int = 0, of: st
     return f"{cell.text.replace('≥', 'at least')} %{of}{stands}"
 
 
+def moved_bytes(layer: Layer) -> int | None:
+    """Return the bytes of weights and activations; None where one of them is unknown."""
+    if layer.weight_bytes is None or layer.activation_bytes is None:
+        return None
+    return layer.weight_bytes + layer.activation_bytes
+
+
+def tensors_text(tensors: Iterable[LayerTensor], *, named: bool = True) -> str:
+    """Shapes and types of tensors, behind their names where they are `named`."""
+
+    def shape(tensor: LayerTensor) -> str:
+        if tensor.shape is None:
+            return "of unknown rank" if named else "shape of unknown rank"
+        return shape_text(tensor.shape) or "scalar"
+
+    return "; ".join(f"{f'{one.name} ' if named else ''}{shape(one)} {one.dtype}" for one in tensors)
+
+
 def rate_reason(layer: Layer) -> str:
     """Why a layer has no rate of operations: no cost, no time, or no operations."""
     if layer.ops is None:
@@ -264,7 +282,7 @@ def peak_rows(peaks: Sequence[Peak]) -> list[tuple[str, str, str]]:
         size = f" in {format_bytes(peak.size_bytes)}" if peak.size_bytes else ""
         name = f"bandwidth{size}" if peak.kind == "bandwidth" else f"arithmetic, {peak.dtype or 'not reported'}"
         unit = "B/s" if peak.kind == "bandwidth" else "op/s"
-        words = f"{peak.method}, {peak.threads} thread{'s' if peak.threads != 1 else ''}, {history_of(peak)}"
+        words = f"{peak.method}, {plural(peak.threads, 'thread')}, {history_of(peak)}"
         rows.append((one_line(name), format_si(peak.value, unit), one_line(words)))
     return rows
 
@@ -371,7 +389,7 @@ def time_line(run: Run) -> str:
     parts = []
     for op in order:
         if seconds_of(found[op]) >= least:
-            count = f"{len(found[op])} layer{'s' if len(found[op]) > 1 else ''}"
+            count = plural(len(found[op]), "layer")
             parts.append(f"{op}{_taken_words(found[op], run, '' if found[op] is overheads else count)}")
     heaviest = max(timed, key=lambda layer: layer.time or 0.0)
     latency = run.measurement("latency")

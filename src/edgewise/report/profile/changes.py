@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from edgewise.formatting import plus_minus, round_outwards, time_unit_of
 from edgewise.profiling.layer_matching import LOADED, LayerPair, are_alike, join_pairs, pair_layers, speed_between
@@ -14,12 +13,12 @@ from edgewise.report.profile.diff import (
     FASTER,
     SAME,
     SLOWER,
+    WholeChange,
     change_of_sums,
     change_of_whole,
     headings_of_two,
     is_proven,
     verdict_cell,
-    whole_verdict,
 )
 from edgewise.report.profile.findings import BEFORE_AND_AFTER
 from edgewise.text import one_line
@@ -32,32 +31,7 @@ LEAST_EXPLAINED = 0.1
 """Layers that together make up a smaller share of the change of the whole do not explain it."""
 NAME_WIDTH = 32
 
-Ends = tuple[float | None, float | None]
 PROVEN = (FASTER.text, SLOWER.text)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WholeChange:
-    """How much the latency differs, by turns where both runs took them.
-
-    Attributes:
-        value, low, high: after less before with its 95 % interval, s.
-        verdict: in the words of the table's last row.
-    """
-
-    value: float
-    low: float | None
-    high: float | None
-    verdict: str
-    in_turns: bool
-
-    def share_text(self, change: float, ends: Ends = (None, None)) -> str:
-        """``"76.9 [66.1, 89.5] %"``: the share that `change` (s) has in this one, as far as the ends of both allow."""
-        low, high = ends
-        shares: tuple[float, ...] = ()
-        if low is not None and high is not None and self.low and self.high and self.low * self.high > 0:
-            shares = tuple(end / whole * 100 for end in ends if end is not None for whole in (self.low, self.high))
-        return f"{plus_minus(change / self.value * 100, min(shares, default=None), max(shares, default=None))} %"
 
 
 def change_lines(runs: Sequence[Run]) -> list[str]:
@@ -70,7 +44,7 @@ def change_lines(runs: Sequence[Run]) -> list[str]:
     if len(profiled) != BEFORE_AND_AFTER or not are_alike(*profiled):
         return []
     pairs = [pair for pair in pair_layers(*profiled) if pair.kind != "eliminated"]
-    whole = _whole_change(*profiled)
+    whole = change_of_whole(*profiled)
     names, heading, _ = headings_of_two(*profiled)
     change = heading.lower()
     summed, shares = _sum_lines(pairs, whole, change, (profiled[0], profiled[1]))
@@ -139,16 +113,6 @@ def _share_words(pair: LayerPair, whole: WholeChange | None, change: str) -> str
     if whole is None or not is_proven(pair):
         return ""
     return f"{whole.share_text(pair.change or 0.0, pair.change_ends)} of the {change}"
-
-
-def _whole_change(before: Run, after: Run) -> WholeChange | None:
-    """None where a latency is not known."""
-    change = change_of_whole(before, after)
-    if change is None:
-        return None
-    value, low, high = change
-    verdict, in_turns = whole_verdict(before, after).text, after.turns_against(before) is not None
-    return WholeChange(value=value, low=low, high=high, verdict=verdict, in_turns=in_turns)
 
 
 def _reaches(whole: WholeChange, bounds: Sequence[float]) -> bool:

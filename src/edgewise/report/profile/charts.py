@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from edgewise.errors import BadInput
 from edgewise.formatting import time_unit_of
@@ -79,20 +79,7 @@ def legend(colours: dict[str, str], rows: Iterable[Spec]) -> Spec:
     return colour_channel("op", shown, legend=legend_below(list(shown), width=WIDE - 300, limit=140))
 
 
-def profile_chart(
-    title: str,
-    layers: Sequence[Spec],
-    *,
-    height: int | Spec,
-    description: str,
-    caption: str,
-    rows: Sequence[Spec] | None = None,
-) -> Chart:
-    """Return a chart of a profile."""
-    return fitted(wide_chart(title, layers, height=height, description=description, caption=caption, rows=rows))
-
-
-def fitted(chart: Chart) -> Chart:
+def _fitted(chart: Chart) -> Chart:
     """As all charts of a profile: equally wide, whatever room their labels take; legends have squares."""
     chart.spec["config"]["legend"]["symbolType"] = "square"
     chart.spec["autosize"] = {"type": "fit-x", "contains": "padding"}
@@ -134,7 +121,7 @@ def roofline_chart(run: Run) -> Chart | None:
         }
         for layer in found
     ]
-    return profile_chart(
+    return wide_chart(
         "Roofline",
         _marks(points, lines, run, (left, right, low, high)),
         height=_HEIGHT,
@@ -242,8 +229,6 @@ CHARACTER = 7
 """Pixels of a character on a bar, at most."""
 LEAST_CHARACTERS = 5
 """A bar with room for no more has no name."""
-KINDS = ("timeline", "layers", "roofline", "memory")
-"""The charts that a file of its own can hold."""
 
 
 def bars_chart(run: Run) -> Chart | None:
@@ -261,7 +246,7 @@ def bars_chart(run: Run) -> Chart | None:
     room = [0, _short(max(row["end"] for row in rows) * 1.22)]
     x = number_axis("time", f"time per inference ({unit})", ticks=7, domain=room, nice=False)
     rest = len(found) - len(shown)
-    chart = bars(
+    return bars(
         "Layers by time",
         rows,
         x=x,
@@ -272,7 +257,6 @@ def bars_chart(run: Run) -> Chart | None:
         description="; ".join(f"{row['name']}: {row['text']}" for row in rows[:8]),
         caption="The thin line is the 95 % interval. " + (f"{rest} shorter ones are not drawn." if rest > 0 else ""),
     )
-    return fitted(chart)
 
 
 def _bar(layer: Layer, name: str, factor: float) -> Spec:
@@ -327,7 +311,7 @@ def timeline_chart(run: Run) -> Chart | None:
     ]
     lacking = any(layer.start is None for layer, lane, *_ in placed if lane is not None)
     where = "" if not lacking else " The engine does not report when layers begin: they are drawn one after another."
-    return profile_chart(
+    return wide_chart(
         "The inference in time",
         layers,
         height={"step": 56},
@@ -382,7 +366,7 @@ def memory_chart(run: Run) -> Chart | None:
     ]
     name = operator_names(run).get(peak)
     where = f"operator {peak}" + (f" ({keep_end(name, 60)})" if name else "")
-    return profile_chart(
+    return wide_chart(
         "Memory of the activations",
         layers,
         height=200,
@@ -415,7 +399,7 @@ def changes_chart(before: Run, after: Run) -> Chart | None:
         "x": number_axis("time", f"time per inference ({unit})"),
         "color": colour_channel("run", colours, legend=legend_below(labels, width=WIDE // 2, limit=300)),
     }
-    return profile_chart(
+    chart = wide_chart(
         "The largest differences",
         [layer("bar", channels, rows, cornerRadiusEnd=2)],
         height={"step": 17},
@@ -425,21 +409,22 @@ def changes_chart(before: Run, after: Run) -> Chart | None:
         ),
         caption="Work that both runs do, however they fuse it; the largest difference first.",
     )
+    return _fitted(chart)
+
+
+_CHARTS: dict[str, Callable[[Run], Chart | None]] = {
+    "timeline": timeline_chart, "layers": bars_chart, "roofline": roofline_chart, "memory": memory_chart,
+}  # fmt: skip
+KINDS = tuple(_CHARTS)
+"""The charts that a file of its own can hold."""
 
 
 def chart_of(run: Run, kind: str) -> Chart | None:
-    """One of `KINDS`. Raises `BadInput` for another."""
-    match kind:
-        case "layers":
-            return bars_chart(run)
-        case "timeline":
-            return timeline_chart(run)
-        case "memory":
-            return memory_chart(run)
-        case "roofline":
-            return roofline_chart(run)
-        case _:
-            raise BadInput(f"there is no chart {kind!r}", advice=f"one of: {', '.join(KINDS)}")
+    """One of `KINDS`; None where the run has nothing to draw. Raises `BadInput` for another."""
+    if kind not in _CHARTS:
+        raise BadInput(f"there is no chart {kind!r}", advice=f"one of: {', '.join(KINDS)}")
+    chart = _CHARTS[kind](run)
+    return None if chart is None else _fitted(chart)
 
 
 def render_chart(run: Run, kind: str, extension: str) -> bytes:

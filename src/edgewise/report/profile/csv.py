@@ -9,11 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from edgewise.device.devices import LOCAL
-from edgewise.record import Layer, LayerTensor, Run
+from edgewise.record import Layer, Run
 from edgewise.record.facts import threads_of
 from edgewise.report.document import DASH, Cell, Column, Table, absent, raw_cell
 from edgewise.report.document.csv import render_csv
-from edgewise.report.profile.cells import BELOW, profile_of, rate_reason, roof_cell, roof_reason, time_reason
+from edgewise.report.profile.cells import (
+    BELOW,
+    profile_of,
+    rate_reason,
+    roof_cell,
+    roof_reason,
+    tensors_text,
+    time_reason,
+)
 from edgewise.report.profile.document import WHOLE, whole_note
 from edgewise.report.runs.cells import NOT_MEASURED
 from edgewise.text import one_line
@@ -141,15 +149,3 @@ def _reason(run: Run, layer: Layer, name: str) -> str:
     if name in ("ops_per_second", "roof", "roof_share"):
         return rate_reason(layer)
     return one_line(layer.cost_unknown_because) or NOT_MEASURED
-
-
-def tensors_text(tensors: Sequence[LayerTensor]) -> str:
-    """Names, shapes and types of tensors."""
-    return "; ".join(f"{tensor.name} {shape_words(tensor)} {tensor.dtype}" for tensor in tensors)
-
-
-def shape_words(tensor: LayerTensor) -> str:
-    """``"1×49×10×1"``; ``?`` for an open dimension without a name, ``of unknown rank``."""
-    if tensor.shape is None:
-        return "of unknown rank"
-    return "×".join("?" if size is None else one_line(str(size)) for size in tensor.shape) or "scalar"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from edgewise.formatting import plus_minus, ratio_text
@@ -23,7 +23,6 @@ from edgewise.profiling.layer_matching import (
     pair_layers,
 )
 from edgewise.record import Layer, Run
-from edgewise.record.facts import threads_of
 from edgewise.report.document import DASH, Cell, Column, Table, Tone, absent
 from edgewise.report.profile.cells import (
     ELSEWHERE,
@@ -38,13 +37,14 @@ from edgewise.report.profile.cells import (
 )
 from edgewise.report.profile.findings import BEFORE_AND_AFTER
 from edgewise.report.profile.order import NOT_PROVEN, are_on_one_machine, compared_by_layer, verdict_of, why_probably
-from edgewise.report.runs.conditions import are_alternatives, differ_in_engine, labels_of, provider_of
+from edgewise.report.runs.conditions import are_alternatives, differ_in_engine, labels_of, provider_of, threads_words
 from edgewise.report.runs.provenance import provenance_of_column
 from edgewise.text import one_line
 from edgewise.units import significant
 
 MOST_ROWS = 20
 BEFORE_AFTER = ["Before", "After"]
+Ends = tuple[float | None, float | None]
 
 
 def diff_tables(runs: Sequence[Run], *, most: int | None = MOST_ROWS) -> list[Table]:
@@ -154,7 +154,7 @@ def headings_of_two(first: Run, second: Run) -> tuple[list[str], str, str]:
     if not are_alternatives(first, second):
         return BEFORE_AFTER, "Change", "Verdict"
     if not differ_in_engine(first, second):
-        names = [f"{count} thread{'s' if count != 1 else ''}" for count in map(threads_of, (first, second))]
+        names = list(map(threads_words, (first, second)))
         return names, "Difference", f"With {names[1]}"
     names = [one_line(run.job.runtime.name) for run in (first, second)]
     if names[0] == names[1]:
@@ -228,9 +228,9 @@ def _change(seconds: float | None, low: float | None = None, high: float | None 
     return replace(_micros(seconds, low, high), text=signed_micros(seconds), short="")
 
 
-def signed_micros(seconds: float, low: float | None = None, high: float | None = None) -> str:
-    """In µs, with its interval; a plus before what is more."""
-    return f"{'+' if seconds > 0 else ''}{_micros(seconds, low, high).text}"
+def signed_micros(seconds: float) -> str:
+    """In µs; a plus before what is more."""
+    return f"{'+' if seconds > 0 else ''}{significant(seconds * 1e6)}"
 
 
 def change_cell(pair: LayerPair) -> Cell:
@@ -319,10 +319,11 @@ def whole_row(before: Run, after: Run) -> tuple[Cell, ...]:
     rows = [run.measurement("latency") for run in (before, after)]
     sides = [_micros(row.value, row.low, row.high) if row and row.value else _micros(math.nan) for row in rows]
     ends = [run.value("latency") or math.nan for run in (before, after)]
-    change, verdict, ratio = change_of_whole(before, after), whole_verdict(before, after), _ratio(*ends)
+    whole, verdict, ratio = change_of_whole(before, after), whole_verdict(before, after), _ratio(*ends)
+    change = _change(None) if whole is None else _change(whole.value, whole.low, whole.high)
     if (turns := after.turns_against(before)) is not None:
         ratio = Cell(text=significant(turns.ratio), value=turns.ratio, low=turns.low, high=turns.high)
-    return Cell(text="end to end"), DASH, *sides, _change(*(change or (None,))), ratio, verdict
+    return Cell(text="end to end"), DASH, *sides, change, ratio, verdict
 
 
 def _whole_rows(before: Run, after: Run) -> list[tuple[Cell, ...]]:
@@ -334,20 +335,43 @@ def _whole_rows(before: Run, after: Run) -> list[tuple[Cell, ...]]:
     return [(alone, op, *cells[:2], DASH, DASH, DASH), (turns, op, DASH, DASH, *cells[2:])]
 
 
-def change_of_whole(before: Run, after: Run) -> tuple[float, float | None, float | None] | None:
-    """After less before of the latency with its 95 % interval, s: by the ratio of the turns where both runs took them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeChange:
+    """How much the latency differs, by turns where both runs took them.
 
-    None where a latency is not known.
+    Attributes:
+        value, low, high: after less before with its 95 % interval, s.
+        verdict: in the words of the table's last row.
     """
+
+    value: float
+    low: float | None
+    high: float | None
+    verdict: str
+    in_turns: bool
+
+    def share_text(self, change: float, ends: Ends = (None, None)) -> str:
+        """``"76.9 [66.1, 89.5] %"``: the share that `change` (s) has in this one, as far as the ends of both allow."""
+        low, high = ends
+        shares: tuple[float, ...] = ()
+        if low is not None and high is not None and self.low and self.high and self.low * self.high > 0:
+            shares = tuple(end / whole * 100 for end in ends if end is not None for whole in (self.low, self.high))
+        return f"{plus_minus(change / self.value * 100, min(shares, default=None), max(shares, default=None))} %"
+
+
+def change_of_whole(before: Run, after: Run) -> WholeChange | None:
+    """Return how much the latency differs; None where one is not known."""
     first, second = before.measurement("latency"), after.measurement("latency")
     if first is None or second is None or first.value is None or second.value is None:
         return None
-    if (turns := after.turns_against(before)) is not None:
+    verdict, turns = whole_verdict(before, after).text, after.turns_against(before)
+    if turns is not None:
         low, high = (None if end is None else first.value * (end - 1.0) for end in (turns.low, turns.high))
-        return first.value * (turns.ratio - 1.0), low, high
+        change = first.value * (turns.ratio - 1.0)
+        return WholeChange(value=change, low=low, high=high, verdict=verdict, in_turns=True)
     low = None if second.low is None or first.high is None else second.low - first.high
     high = None if second.high is None or first.low is None else second.high - first.low
-    return second.value - first.value, low, high
+    return WholeChange(value=second.value - first.value, low=low, high=high, verdict=verdict, in_turns=False)
 
 
 def whole_verdict(before: Run, after: Run) -> Cell:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from edgewise.formatting import ABSENT, plus_minus, quantity, time_unit_of
 from edgewise.profiling.layers import NAMELESS, NOT_THE_WHOLE, STRETCHED
 from edgewise.record import Finding, Layer, Profile, Run
-from edgewise.record.facts import precision_of, threads_of
+from edgewise.record.facts import is_profiled, precision_of, threads_of
 from edgewise.report.bench.document import default_title, input_sections
 from edgewise.report.bench.ranking import load_lines
 from edgewise.report.document import DASH, Cell, Column, Document, Section, Table, absent, filled
@@ -60,7 +60,7 @@ from edgewise.report.profile.order import compared_by_layer, disagreement_line, 
 from edgewise.report.runs.cautions import caution_sections, default_precision_lines
 from edgewise.report.runs.cells import NOT_MEASURED, failure_of
 from edgewise.report.runs.conditions import elsewhere, engine_of, labels_of, told_apart
-from edgewise.text import listing, one_line
+from edgewise.text import listing, one_line, plural
 from edgewise.units import format_bytes, format_si, significant
 
 MOST_EXPLAINED = 0.5
@@ -86,11 +86,6 @@ WHOLE_NOTE = (
 )
 WHOLE_OF_TOOL = "the tool's own mean, otherwise its headline; all shares refer to it"
 WHOLE_IS_LATENCY = "the median latency; all shares refer to it"
-
-
-def is_profiled(run: Run) -> bool:
-    """Whether `run` has a profile with layers."""
-    return run.profile is not None and bool(run.layers)
 
 
 def profile_document(
@@ -225,7 +220,7 @@ def _about(finding: Finding, run: Run) -> str:
     layers = ranked([layer for layer in run.layers if layer.index in finding.layers])
     names = [short[layer.index] for layer in layers[:MOST_NAMED]]
     more = len(layers) - len(names)
-    names += [f"{more} more layer{'s' if more > 1 else ''}"] if more else []
+    names += [plural(more, "more layer")] if more else []
     return f"a finding on {listing(names)}" if names else "a finding"
 
 
@@ -268,7 +263,7 @@ def where_lines(
 def header(run: Run) -> str:
     """``"kws.onnx · onnxruntime 1.31 (cpu, 1 thread, f32) · median latency 1.00 ± 0.01 ms"`` in one line."""
     threads, words = threads_of(run), [run.job.runtime.provider or "default provider"]
-    words += [f"{threads} thread{'s' if threads != 1 else ''}"] if threads is not None else []
+    words += [plural(threads, "thread")] if threads is not None else []
     words += [precision] if (precision := precision_of(run)) else []
     settings = one_line(", ".join(words))
     return f"{one_line(run.job.model.name)} · {engine_of(run)} ({settings}{elsewhere([run])}) · {latency_words(run)}"
@@ -364,7 +359,7 @@ def _table_notes(run: Run, shown: Sequence[Layer]) -> tuple[str, ...]:
 
 def _operators(layers: Sequence[Layer]) -> str:
     count = sum(max(1, len(layer.operators or layer.nodes)) for layer in layers)
-    return f"{count} operator{'s' if count != 1 else ''}"
+    return plural(count, "operator")
 
 
 def unmatched_words(run: Run) -> str:

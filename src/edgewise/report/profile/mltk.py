@@ -24,7 +24,7 @@ from edgewise.report.profile.document import count_words
 from edgewise.report.runs.cells import reason_of_absence
 from edgewise.report.runs.conditions import processing_unit_of, provider_of
 from edgewise.report.runs.provenance import facts_of_run, how_of, provenance_of_column
-from edgewise.text import one_line
+from edgewise.text import one_line, shape_text
 from edgewise.units import format_bytes, format_si
 
 Value = int | float | str | bool | None
@@ -403,9 +403,7 @@ _FORMATS: dict[str, Callable[[float], str]] = {
 
 def _shape(shape: Sequence[int | str | None] | None) -> str:
     """``"1x49x10x1"``, as MLTK writes it; ``?`` stands for an open dimension without a name."""
-    if shape is None:
-        return "?"
-    return "x".join("?" if size is None else one_line(str(size)) for size in shape)
+    return "?" if shape is None else shape_text(shape, "x")
 
 
 def _shapes(tensors: Sequence[LayerTensor]) -> str:

@@ -16,16 +16,11 @@ from typing import Any
 from edgewise.errors import BadInput
 from edgewise.profiling.roofline import share_of_roof
 from edgewise.record import Layer, Peak, Run
+from edgewise.report.profile.cells import moved_bytes
 from edgewise.report.runs.conditions import provider_of
 from edgewise.text import one_line
 
 Getter = Callable[[Layer, Sequence[Peak]], float | int | None]
-
-
-def _bytes(layer: Layer, _: Sequence[Peak]) -> int | None:
-    if layer.weight_bytes is None or layer.activation_bytes is None:
-        return None
-    return layer.weight_bytes + layer.activation_bytes
 
 
 def _roof(layer: Layer, peaks: Sequence[Peak]) -> float | None:
@@ -40,7 +35,7 @@ METRICS: dict[str, tuple[str, Getter]] = {
     "macs": ("MACs", lambda layer, _: layer.macs),
     "ops": ("operations", lambda layer, _: layer.ops),
     "roof": ("share of the roof (%), 100 at the limit", _roof),
-    "memory": ("weights and activations (bytes)", _bytes),
+    "memory": ("weights and activations (bytes)", lambda layer, _: moved_bytes(layer)),
 }
 _COLD, _HOT = "#fff7e0", "#d1495b"
 _NEAR, _FAR = "#2a9d8f", "#fff7e0"

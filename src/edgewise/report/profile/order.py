@@ -13,7 +13,7 @@ from edgewise.comparing.turns import compare_in_turns
 from edgewise.formatting import factor_text, ratio_text, times_text
 from edgewise.grouping import by_key
 from edgewise.record import InTurns, Run
-from edgewise.record.facts import threads_of
+from edgewise.record.facts import is_profiled, threads_of
 from edgewise.report.bench.ranking import Candidate, factor_of, judged, levels, likely_verdict, turns_of, why_not_told
 from edgewise.report.comparison.words import disagreement_text, evidence_text, headline_text, lasting_text
 from edgewise.report.runs.conditions import differ_in_engine, labels_of, processor_of, provider_of
@@ -40,7 +40,7 @@ def leader_of(runs: Sequence[Run]) -> tuple[Run, str] | None:
     between these is then asked, not where the time of one goes.
     """
     ordered = _in_order(runs)
-    lead = next((one for one in ordered if one.run.profile is not None and one.run.layers), None)
+    lead = next((one for one in ordered if is_profiled(one.run)), None)
     several = [
         (one, two) for one, two in combinations(runs, 2)
         if one.job.model.sha256 != two.job.model.sha256 and not differ_in_engine(one, two)

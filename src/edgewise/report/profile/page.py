@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from edgewise.formatting import ABSENT, quantity
 from edgewise.record import Finding, Layer, Profile, Run
+from edgewise.record.facts import is_profiled
 from edgewise.report.bench.document import default_title
 from edgewise.report.charts import Chart
 from edgewise.report.document import (
@@ -37,16 +38,15 @@ from edgewise.report.profile.cells import (
     provenance_of_derived,
     ranked,
     roof_words,
+    tensors_text,
     time_reason,
     time_unit,
     type_table,
 )
-from edgewise.report.profile.csv import tensors_text
 from edgewise.report.profile.diff import diff_tables
 from edgewise.report.profile.document import (
     CONDITIONS,
     count_words,
-    is_profiled,
     latency_parts,
     layer_table,
     op_words,
@@ -73,7 +73,7 @@ from edgewise.report.runs.cells import NOT_MEASURED
 from edgewise.report.runs.conditions import flatten, labels_of
 from edgewise.report.runs.document import run_document
 from edgewise.report.runs.provenance import how_of
-from edgewise.text import one_line
+from edgewise.text import one_line, plural
 from edgewise.units import format_bytes, format_duration, format_si, significant
 
 _ATTRIBUTE_WIDTH = 400
@@ -173,7 +173,7 @@ def _parts(run: Run) -> list[Document]:
     found = [replace(run_document(run), title="What was run", id="", answer=())]
     for title, kind in (("Not matched", "unmatched"), ("Removed by the engine", "eliminated")):
         if layers := layers_of(run, kind):
-            count = f"{title}: {len(layers)} operator{'' if len(layers) == 1 else 's'}"
+            count = f"{title}: {plural(len(layers), 'operator')}"
             lines = tuple(one_line(f"{layer.title} ({layer.op}): {time_reason(layer)}") for layer in layers)
             found.append(Document(title=count, tables=(), sections=(Section(title=title, lines=lines),)))
     if run.profile is not None and run.profile.peaks:
@@ -255,7 +255,7 @@ def _half(run: Run, profile: Profile) -> Number:
         method = "sum of the times of all layers over the whole"
         text = f"{share:.0f} %"
         return _derived(run, "All layers", text, f"of the whole, in {total} layers", ("1", share / 100, method))
-    text, more = f"{count} layer{'' if count == 1 else 's'}", f"of {total} take {share:.0f} % of the whole"
+    text, more = plural(count, "layer"), f"of {total} take {share:.0f} % of the whole"
     method = "smallest number of layers whose times add up to half of the whole"
     return _derived(run, "Half of the time", text, more, ("1", count, method))
 

@@ -17,7 +17,7 @@ from edgewise.record import Run
 from edgewise.record.facts import NOT_A_MODEL, differing_variables, environment_words, precision_of, threads_of
 from edgewise.record.job import LONGEST_LABEL, UNKNOWN_DEVICE
 from edgewise.record.names import model_names
-from edgewise.text import enumerate_few, listing, one_line, tells_apart
+from edgewise.text import enumerate_few, listing, one_line, plural, tells_apart
 from edgewise.units import format_bytes, format_limit
 
 #: the first word of a provider's name that says which processing unit it uses
@@ -254,7 +254,7 @@ def _settings(run: Run) -> list[str]:
     """Return provider, threads and precision, as far as they are known."""
     threads, precision = threads_of(run), precision_of(run)
     words = [run.job.runtime.provider or "default provider"]
-    words += [f"{threads} thread{'s' if threads > 1 else ''}"] if threads else []
+    words += [plural(threads, "thread")] if threads else []
     return words + ([precision] if precision else [])
 
 
@@ -332,7 +332,7 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
         ("model", names_of(runs)),
         ("runtime", [provider_of(run) for run in runs]),
         ("path", [path_of(run)[1] or "as given" for run in runs]),
-        ("threads", [_threads_in_words(run) for run in runs]),
+        ("threads", [threads_words(run) for run in runs]),
         ("batch", [f"batch {run.job.workload.batch}" for run in runs]),
         ("precision", [precision_of(run) or "precision not reported" for run in runs]),
         ("scenario", [scenario_of(run) for run in runs]),
@@ -364,11 +364,10 @@ def labels_by_id(runs: Sequence[Run]) -> dict[str, str]:
     return dict(zip([run.id for run in runs], labels_of(runs), strict=True))
 
 
-def _threads_in_words(run: Run) -> str:
+def threads_words(run: Run) -> str:
+    """``"2 threads"``, or that the number is not reported."""
     threads = threads_of(run)
-    if threads is None:
-        return "threads not reported"
-    return "1 thread" if threads == 1 else f"{threads} threads"
+    return "threads not reported" if threads is None else plural(threads, "thread")
 
 
 def flatten(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -45,7 +45,7 @@ from edgewise.report.runs.cells import (
 from edgewise.report.runs.conditions import engine_of, file_of, flatten, own_words, path_of, scenario_of, short_engines
 from edgewise.report.runs.provenance import how_of, provenance_of_column
 from edgewise.store.codec import parse_time
-from edgewise.text import one_line, printable
+from edgewise.text import one_line, plural, printable
 from edgewise.units import format_duration, significant
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def print_run(run: Run, console: Console) -> None:
 
     layers = f"no layers: {run.profile_absent_because}" if run.profile_absent_because else ""
     if run.layers:
-        count = f"{len(run.layers)} layer{'' if len(run.layers) == 1 else 's'}"
+        count = plural(len(run.layers), "layer")
         layers = "" if run.profile or run.source else f"{count}: see --json"
     environment = [f"{name}: {text}" for name, text in flatten(run.environment)]
     more = [
@@ -393,5 +393,5 @@ def _layers(run: Run) -> Table:
             text_column(part, lambda layer: "" if (of := share(layer)) is None else f"{of:.1%}", numeric=True)
         )
     more = len(run.layers) - len(rows)
-    notes = (f"{more} further layer{'' if more == 1 else 's'}: see --json",) if more else ()
+    notes = (f"{plural(more, 'further layer')}: see --json",) if more else ()
     return table_of("", rows, columns, notes=notes)

@@ -52,7 +52,7 @@ from edgewise.report.runs.conditions import (
 from edgewise.report.runs.merged import ACCURACY, MergedRun, merge_runs, name_run
 from edgewise.report.runs.provenance import provenance_of
 from edgewise.store.preference import preference_of
-from edgewise.text import enumerate_few, listing, one_line, tells_apart
+from edgewise.text import enumerate_few, listing, one_line, plural, tells_apart
 from edgewise.units import JOULES_PER_MWH, format_si, significant
 
 _LINK = re.compile(r"\[([^\]\n]+)\]\((https?://[^\s()<>]+)\)")
@@ -158,7 +158,7 @@ def _origin_notes(joined: Sequence[MergedRun], labels: Sequence[str], *, with_da
 
 def _left_out(counts: Mapping[str, int]) -> list[str]:
     """``["Left out: 1 run of programs, which are no networks"]``: a line for each reason that holds for runs."""
-    return [f"Left out: {count} run{'' if count == 1 else 's'} {why}" for why, count in counts.items() if count]
+    return [f"Left out: {plural(count, 'run')} {why}" for why, count in counts.items() if count]
 
 
 def _best_of_each(runs: Sequence[Run]) -> list[Run]:

@@ -11,6 +11,7 @@ from edgewise.record import Caution, Measurement, Run, Summary
 from edgewise.record.facts import precision_of, threads_of
 from edgewise.report.document import How, Provenance
 from edgewise.report.runs.conditions import engine_of, machine_of, provider_of, scenario_of
+from edgewise.text import plural
 
 BASES = {
     "measured": "read from a clock or a sensor, or counted",
@@ -88,7 +89,7 @@ def measurement_facts(run: Run, row: Measurement, *, summary: bool = False) -> I
     if run.variation is not None and row.within_low is not None:
         yield "Run to run", f"{run.variation.sigma:.2%} ({run.variation.source}): {run.variation.method}"
     sessions = len(row.session_lengths)
-    within = f" in {sessions} session{'' if sessions == 1 else 's'}" if sessions else ""
+    within = f" in {plural(sessions, 'session')}" if sessions else ""
     yield "Samples", f"{len(row.samples)}{within}" if row.samples else ""
     if summary and row.summary is not None:
         yield from _summary_facts(row.summary, row.unit)

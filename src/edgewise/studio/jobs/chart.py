@@ -9,6 +9,7 @@ from html import escape
 from edgewise.formatting import scale_of, with_range
 from edgewise.metrics import METRICS
 from edgewise.studio.jobs.messages import Message
+from edgewise.text import plural
 from edgewise.units import long_time
 
 WIDTH, HEIGHT = 640, 190
@@ -22,7 +23,7 @@ def headline_chart(points: Sequence[Message], *, sessions: int) -> str:
     """Return an SVG of ``headline`` messages: dots, a band for 95 % intervals, room for `sessions` or all there are."""
     most: int = max(sessions, points[-1]["sessions"], 2)
     ticks = range(1, most + 1, math.ceil(most / 10))
-    placed = [(each["sessions"], f"after {_sessions(each['sessions'])}", each) for each in points]
+    placed = [(each["sessions"], f"after {plural(each['sessions'], 'session')}", each) for each in points]
     return _chart(placed, ticks=ticks, until=most, of="sessions")
 
 
@@ -94,7 +95,3 @@ def _shown_ends(point: Message) -> Sequence[float]:
     if point["low"] is None:
         return (value,)
     return max(point["low"], value / MOST_SPREAD), value, min(point["high"], value * MOST_SPREAD)
-
-
-def _sessions(count: int) -> str:
-    return f"{count} session{'s' if count != 1 else ''}"

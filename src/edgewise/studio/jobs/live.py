@@ -13,6 +13,7 @@ from edgewise.formatting import interval_text, value_text
 from edgewise.metrics import METRICS
 from edgewise.studio.jobs.chart import headline_chart, speed_chart
 from edgewise.studio.jobs.messages import JobState, Message
+from edgewise.text import plural
 from edgewise.units import significant
 
 LIST = ""
@@ -144,7 +145,7 @@ def _headline(told: Message, *, sessions: int) -> Message:
     last = told["points"][-1]
     metric, unit = last["metric"], last["unit"]
     interval = interval_text(metric, unit, last["value"], last["low"], last["high"])
-    count = f"{last['n']} samples of {last['sessions']} session{'s' if last['sessions'] > 1 else ''}"
+    count = f"{last['n']} samples of {plural(last['sessions'], 'session')}"
     return {
         "label": told["label"],
         "name": METRICS[metric].label,

@@ -28,7 +28,7 @@ from edgewise.studio.estimates import Estimated, newest_estimates
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
 from edgewise.studio.views.runs import GRADE_TONES
-from edgewise.text import one_line
+from edgewise.text import one_line, plural
 
 ESTIMATED = Workload("latency", "single-stream", 1)
 """Estimates are of one inference at a time."""
@@ -115,7 +115,7 @@ def cells_of(matrix: Matrix) -> dict[tuple[ModelFile, str], list[dict[str, Any]]
 def _left_out(one: LeftOut, workload: Workload) -> dict[str, Any]:
     """Return what the page says of runs of grade D."""
     return {
-        "runs": f"{one.runs} run{'' if one.runs == 1 else 's'}",
+        "runs": plural(one.runs, "run"),
         "link": f"/runs/{one.run}",
         "value": value_text(workload.metric, one.unit or "1", one.value),
         "end": "largest" if METRICS[workload.metric].better == "higher" else "smallest",
@@ -139,7 +139,7 @@ def _cell(best: Best) -> dict[str, Any]:
         "value": value_text(best.metric, best.unit or "1", best.value),
         "interval": interval_text(best.metric, best.unit or "1", best.value, best.low, best.high) or "no interval",
         "grade": best.grade,
-        "how": "".join(how) + (f", {best.threads} thread{'' if best.threads == 1 else 's'}" if best.threads else ""),
+        "how": "".join(how) + (f", {plural(best.threads, 'thread')}" if best.threads else ""),
         "runs": best.runs,
         "trend": urlencode({"model": best.model, "metric": best.metric, "run": best.run}),
     }

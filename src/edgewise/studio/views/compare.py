@@ -11,11 +11,12 @@ from starlette.responses import RedirectResponse, Response
 from edgewise.errors import BadInput
 from edgewise.formatting import value_text
 from edgewise.record import Run
+from edgewise.record.facts import is_profiled
 from edgewise.report.charts import colour_of
 from edgewise.store.tables import RunRow
 from edgewise.studio.pages import attachment, page
 from edgewise.studio.studio import studio_of
-from edgewise.studio.views.run import FILES, is_profiled
+from edgewise.studio.views.run import FILES
 from edgewise.studio.views.runs import interval_of, result_of
 
 MOST_COMPARED = 24

@@ -8,11 +8,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from edgewise.errors import BadInput
+from edgewise.record.facts import is_profiled
 from edgewise.report.runs.conditions import labels_of
 from edgewise.studio.pages import page
 from edgewise.studio.studio import Studio, studio_of
 from edgewise.studio.views.home import WAIT_S
-from edgewise.studio.views.run import is_profiled
 
 
 def graph(request: Request) -> Response:

@@ -17,6 +17,7 @@ from edgewise.store.jobs import ENDED, JobRow
 from edgewise.studio.jobs.live import document_of
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
+from edgewise.text import plural
 from edgewise.units import format_bytes, long_time
 
 PAGE = 50
@@ -132,7 +133,7 @@ def remove(request: Request, form: FormData) -> Response:
             studio.jobs.remove(row.id)
         return RedirectResponse("/jobs", 303)
     asked = [(row.id, f"{row.title}, {row.status}, {format_bytes(studio.jobs.size_of(row.id))}") for row in rows]
-    return question(request, "job", asked, title=f"Remove {len(rows)} job{'' if len(rows) == 1 else 's'}?", back="")
+    return question(request, "job", asked, title=f"Remove {plural(len(rows), 'job')}?", back="")
 
 
 def moment(seconds: float) -> str:

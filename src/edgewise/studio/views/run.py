@@ -14,6 +14,7 @@ from edgewise.errors import BadInput
 from edgewise.formatting import interval_text, value_text, width_text
 from edgewise.metrics import METRICS
 from edgewise.record import Measurement, Run
+from edgewise.record.facts import is_profiled
 from edgewise.report.runs.cells import engine_notes, failure_of, label_of, mean_notes
 from edgewise.report.runs.conditions import flatten, input_text, processing_unit_of
 from edgewise.report.runs.provenance import cautions_of, conditions_of, measurement_facts
@@ -97,11 +98,6 @@ def tag(request: Request, form: FormData) -> Response:
 def _part(request: Request, found: Run) -> str:
     kind = "profile" if is_profiled(found) else "evaluation" if found.evaluation is not None else "runs"
     return studio_of(request).renderer.part(kind, [found.id])
-
-
-def is_profiled(found: Run) -> bool:
-    """Whether a run has layers to draw."""
-    return found.profile is not None and bool(found.layers)
 
 
 def _relative(row: Measurement) -> str:

@@ -22,6 +22,7 @@ from edgewise.store.filters import RunFilter
 from edgewise.store.tables import RunRow
 from edgewise.studio.pages import page
 from edgewise.studio.studio import studio_of
+from edgewise.text import plural
 from edgewise.units import significant
 
 PAGE = 50
@@ -191,7 +192,7 @@ def remove(request: Request, form: FormData) -> Response:
     store = studio_of(request).store
     ids = store.find(ticked(form))
     if form.get("sure") != "yes":
-        return _ask(request, form, f"Remove {len(ids)} run{'' if len(ids) == 1 else 's'}?")
+        return _ask(request, form, f"Remove {plural(len(ids), 'run')}?")
     store.remove(ids)
     return RedirectResponse(_list_address(form), 303)
 
