@@ -5,13 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
-from edgewise.errors import BadInput, StoreError
+from edgewise.errors import StoreError
 from edgewise.evaluating.evaluation import EvaluationResults
 from edgewise.formatting import interval_text, points_range, points_text, share_text, value_text, with_range
 from edgewise.record import Caution
@@ -27,20 +25,16 @@ from edgewise.report.evaluation.tables import model_labels
 from edgewise.report.runs.cells import chief_metric, judged_rows
 from edgewise.store import from_document, to_document
 from edgewise.verbs.evaluate.presentation import FORMAT as EVALUATION
-from messages import says
 from sample_optimizations import (
     detection_run,
     evaluated,
     evaluation,
     evaluation_text,
-    hostile_evaluation,
     one_model,
     two_models,
     with_failure,
 )
 from sample_runs import make_run, measured
-
-RESULTS = (one_model, two_models, with_failure, hostile_evaluation)
 
 TOP_AT_80 = """\
 vww.tflite is worse than kws.onnx on 900 of 1000 samples: top-1 accuracy 92.33 %
@@ -91,19 +85,6 @@ def test_at_80_columns_accuracy_and_latency_stand_in_one_row():
     text = evaluation_text(two_models())
     assert text.startswith(TOP_AT_80)
     assert DIFFERENCES in text
-
-
-@pytest.mark.parametrize("make", RESULTS)
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_no_line_is_wider_than_the_terminal(make, width):
-    assert max(map(len, evaluation_text(make(), width=width).splitlines())) <= width
-
-
-@pytest.mark.parametrize("make", RESULTS)
-def test_every_footnote_is_told(make):
-    text = evaluation_text(make())
-    assert set(re.findall(r" \[(\d+)\]", text)) <= set(re.findall(r"^\[(\d+)\] \S", text, re.MULTILINE))
-    assert not re.search(r"\bNone\b|\bnan\b", text)
 
 
 def test_one_model_has_its_accuracy_in_the_headline():
@@ -292,63 +273,12 @@ def test_csv_names_the_file_beside_the_engine_of_one_model_in_two():
     assert {(row["Runtime"], row["Threads"]) for row in rows} == {("onnxruntime", "1"), ("openvino", "2")}
 
 
-def test_markdown_escapes_what_is_hostile():
-    text = EVALUATION.render(hostile_evaluation(), ".md")
-    assert "<script>" not in text
-    assert "](http://evil" not in text
-    assert "\x1b" not in text
-
-
-class _Elements(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-
-
-@pytest.mark.parametrize("make", RESULTS)
-def test_the_page_has_one_script_whatever_names_say(make):
-    page = _Elements()
-    page.feed(EVALUATION.render(make(), ".html"))
-    assert page.tags.count("script") == 1
-
-
-def test_the_page_does_without_charts(monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "vl_convert", None)
-    assert "charts need the package vl-convert-python" in EVALUATION.render(two_models(), ".html")
-
-
 def test_the_chart_has_every_model_that_has_a_score():
     chart = score_chart(two_models())
     assert [round(row["x"], 2) for row in chart.spec["data"]["values"]] == [94.56, 92.33]
     assert "vww.tflite: 92.33 % [90.63, 93.64]" in chart.description
     assert score_chart(one_model()) is None
     assert score_chart(with_failure()) is None
-
-
-@pytest.mark.parametrize("extension", EVALUATION.extensions)
-def test_files_are_written_by_their_extension(tmp_path, extension):
-    path = tmp_path / f"evaluation{extension}"
-    EVALUATION.write(one_model(), path)
-    assert path.stat().st_size > 500
-    with pytest.raises(BadInput, match=says("exists-already-in-folders")):
-        EVALUATION.write(one_model(), path)
-    EVALUATION.write(one_model(), path, overwrite=True)
-
-
-def test_other_files_are_refused(tmp_path):
-    with pytest.raises(
-        BadInput, match=says("valuethe-noun-problem", noun="evaluation", problem=says("cant-written", extension=".pdf"))
-    ):
-        EVALUATION.check(tmp_path / "a.pdf", overwrite=False)
-    with pytest.raises(BadInput, match=says("needs-file-name-extension")):
-        EVALUATION.check(tmp_path / "a", overwrite=False)
-    with pytest.raises(BadInput, match=says("cant-written")):
-        EVALUATION.render(one_model(), ".pdf")
 
 
 def test_the_document_has_all_that_is_printed():

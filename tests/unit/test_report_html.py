@@ -10,7 +10,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
-from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given, settings
@@ -27,42 +26,8 @@ from edgewise.report.charts import colour_of, render_svg
 from edgewise.report.files import write_report
 from edgewise.report.runs.field_tables import Options
 from patience import LIMIT_S
-from report_pages import render_html
+from report_pages import Outline, render_html
 from sample_runs import all_runs, failed_run, make_run, run_id, same_model_runs, sampled
-
-VOID = {"meta", "br", "hr", "img", "input", "link", "wbr"}
-
-
-class Outline(HTMLParser):
-    """Elements, attributes and text; fails on tags that don't nest."""
-
-    def __init__(self, text):
-        super().__init__(convert_charrefs=True)
-        self.open, self.tags, self.attributes, self.texts = [], [], [], []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if not self.open or self.open[-1] not in ("script", "style"):
-            self.texts.append(data)
-
-    @property
-    def text(self):
-        return " ".join(" ".join(self.texts).split())
 
 
 @cache

@@ -8,13 +8,11 @@ import json
 import re
 import sys
 from dataclasses import replace
-from html.parser import HTMLParser
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from edgewise.errors import BadInput, StoreError
+from edgewise.errors import StoreError
 from edgewise.evaluating.evaluator import SampleResults
 from edgewise.formatting import factor_text
 from edgewise.optimizing.accuracy import Accuracy
@@ -46,10 +44,9 @@ from edgewise.report.optimization.words import (
     speedup_text,
     verdict_of,
 )
-from edgewise.store.redaction import redact_paths
 from edgewise.studio.sharing import frozen
 from edgewise.verbs.optimize.presentation import FORMAT as OPTIMIZATION
-from messages import says, wording
+from messages import wording
 from sample_comparisons import HOSTILE
 from sample_optimizations import (
     PICTURE,
@@ -69,8 +66,6 @@ from sample_optimizations import (
     without_data,
 )
 from sample_runs import make_run
-
-SEARCHES = (found, nothing_found, bounds_unmet, without_data, hostile_search, changed_search)
 
 TOP_AT_80 = """\
 /out/kws.ort-static.onnx on openvino against kws.onnx on onnxruntime: 2.97×
@@ -162,21 +157,6 @@ def test_a_variant_that_a_busy_machine_left_undecided_is_not_out():
         "No variant is proven faster; 1 of 2 was not decided, as the machine was busy (→ search again on a quiet one)"
     )
     assert evidence == f"the most promising of them is ort-static @ openvino: {UNDECIDED}"
-
-
-@pytest.mark.parametrize("make", SEARCHES)
-@pytest.mark.parametrize("width", [60, 80, 120, 200])
-def test_no_line_is_wider_than_the_terminal(make, width):
-    assert max(map(len, optimization_text(make(), width=width).splitlines())) <= width
-
-
-@pytest.mark.parametrize("make", SEARCHES)
-def test_what_is_absent_is_never_0_and_every_footnote_is_told(make):
-    text = optimization_text(make())
-    used = set(re.findall(r"n/a \[(\d+)\]", text))
-    told = set(re.findall(r"^\[(\d+)\] \S", text, re.MULTILINE))
-    assert used <= told
-    assert not re.search(r"\bNone\b|\bnan\b", text)
 
 
 def test_why_each_variant_lost_is_told_once():
@@ -567,74 +547,12 @@ def test_markdown_escapes_what_is_hostile():
     }
 
 
-def test_the_terminal_gets_no_control_characters():
-    assert "\x1b" not in optimization_text(hostile_search())
-
-
-class _Elements(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.links: list[str] = []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        self.links += [value for name, value in attributes if name in ("src", "href") and value]
-
-
-@pytest.mark.parametrize("make", SEARCHES)
-def test_the_page_asks_for_nothing_and_has_one_script(make):
-    page = _Elements()
-    page.feed(OPTIMIZATION.render(make(), ".html"))
-    assert page.tags.count("script") == 1
-    assert all(link.startswith(("#", "data:image/")) for link in page.links)
-
-
-def test_the_page_does_without_charts(monkeypatch):
-    monkeypatch.setitem(sys.modules, "vl_convert", None)
-    text = OPTIMIZATION.render(found(), ".html")
-    assert "charts need the package vl-convert-python" in text
-    assert "<svg" not in text
-
-
 def test_the_page_tells_where_the_chosen_file_comes_from():
     text = OPTIMIZATION.render(found(), ".html")
     for word in ("kws.ort-static.onnx.provenance.json", "c" * 64, "a" * 64, "d" * 64, "e" * 64, "run-1", "a note"):
         assert word in text
     assert "/out/" not in text
     assert "edgewise optimize kws.onnx --data kws.npz" in text
-
-
-@pytest.mark.parametrize("extension", OPTIMIZATION.extensions)
-def test_files_are_written_by_their_extension(tmp_path, extension):
-    path = tmp_path / f"search{extension}"
-    OPTIMIZATION.write(found(), path)
-    # Drawings number their clip paths anew each time.
-    written, rendered = (
-        re.sub(r"c\d+-\d+", "", text.replace("\r\n", "\n"))
-        for text in (
-            path.read_text("utf-8"),
-            redact_paths(OPTIMIZATION.render(found(), extension), ["/models/kws.onnx"]),
-        )
-    )
-    assert written == rendered
-    with pytest.raises(BadInput, match=says("exists-already-in-folders")):
-        OPTIMIZATION.write(found(), path)
-    OPTIMIZATION.write(nothing_found(), path, overwrite=True)
-
-
-def test_other_files_are_refused(tmp_path):
-    with pytest.raises(
-        BadInput,
-        match=says("valuethe-noun-problem", noun="optimization", problem=says("cant-written", extension=".pdf")),
-    ):
-        OPTIMIZATION.check(tmp_path / "a.pdf", overwrite=False)
-    with pytest.raises(BadInput, match=says("needs-file-name-extension")):
-        OPTIMIZATION.check(tmp_path / "a", overwrite=False)
-    with pytest.raises(BadInput, match=says("there-no-folder")):
-        OPTIMIZATION.check(Path("/nowhere/at/all/a.html"), overwrite=False)
-    with pytest.raises(BadInput, match=says("cant-written")):
-        OPTIMIZATION.render(found(), ".pdf")
 
 
 def test_what_was_not_saved_is_said_first():
