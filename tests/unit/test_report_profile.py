@@ -204,7 +204,9 @@ def test_the_next_commands_name_threads_where_cores_were_idle_and_the_options_th
     assert [line.partition(" kws")[0][:41] for line in typed.lines] == [
         "'edgewise optimize 'nets/a b/kws.onnx' --", "'edgewise bench 'nets/a b/kws.onnx' --thr"
     ]  # fmt: skip
-    page = render_report([one], ".html", typed={one.job.model.sha256: "nets/a b/kws.onnx"}, again={"bench": shape})
+    page = render_report(
+        [one], ".html", after={"typed": {one.job.model.sha256: "nets/a b/kws.onnx"}, "again": {"bench": shape}}
+    )
     assert "edgewise bench &#39;nets/a b/kws.onnx&#39; --threads 1,4 --shape input=1x49x10x1" in page
     for name, shown in (("nets/kws.onnx", "nets/kws.onnx"), ("/home/me/nets/kws.onnx", "kws.onnx")):
         file = tmp_path / f"{len(name)}.html"

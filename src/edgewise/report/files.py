@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack
 
 from edgewise.errors import BadInput
 from edgewise.folders import check_place
@@ -18,6 +18,9 @@ from edgewise.report.bench.tables import bench_table
 from edgewise.report.document import Document, Table, json_text
 from edgewise.report.runs.conditions import told_apart
 from edgewise.report.runs.field_tables import FIELD_TABLES, Options, field_document, usage_table
+
+if TYPE_CHECKING:
+    from edgewise.report.profile.findings import After
 
 PROFILE_EXTENSIONS = (".trace.json", ".nodes.json", ".mltk.json", ".svg", ".png")
 """Extensions of files that need a profile."""
@@ -67,8 +70,7 @@ class ReportSettings(TypedDict, total=False):
         known: other runs, whose values fill in for missing ones in the tables of the field.
         first: lines above the answer, such as what was not measured.
         last: lines below the answer of the table bench, such as which other runs there are.
-        again, typed, stored: of profiles, as `again`, `typed` and `known` of
-            `edgewise.report.profile.document.profile_document`.
+        after: of profiles, what the next commands need.
         only_tables: in Markdown nothing but the tables, their environment and their footnotes.
     """
 
@@ -80,9 +82,7 @@ class ReportSettings(TypedDict, total=False):
     only_tables: bool
     first: Sequence[str]
     last: Sequence[str]
-    again: Mapping[str, Sequence[str]]
-    typed: Mapping[str, str]
-    stored: Mapping[str, Mapping[str, str]]
+    after: After
 
 
 def report_document(runs: Sequence[Run], **settings: Unpack[ReportSettings]) -> Document:
@@ -95,14 +95,7 @@ def report_document(runs: Sequence[Run], **settings: Unpack[ReportSettings]) -> 
         from edgewise.report.profile.document import profile_document
 
         most = max(1, *(len(run.layers) for run in runs))
-        return profile_document(
-            runs,
-            top=most,
-            title=title,
-            again=settings.get("again", {}),
-            typed=settings.get("typed", {}),
-            known=settings.get("stored", {}),
-        )
+        return profile_document(runs, top=most, title=title, **settings.get("after", {}))
     if table == "bench":
         document = bench_document(runs, title=title)
         return replace(document, answer=(*document.answer, *settings.get("last", ())))
@@ -123,15 +116,13 @@ def render_report(
     Raises `BadInput` for an unknown table, an unknown extension or no runs, and where `render_profile_file` does.
     """
     table, title = _check(runs, settings.get("table")), settings.get("title", "")
-    first, again, typed = settings.get("first", ()), settings.get("again", {}), settings.get("typed", {})
+    first = settings.get("first", ())
     match extension.lower():
         case ".html" if table == "profile":
             from edgewise.report.document.page import render_document_page
             from edgewise.report.profile.page import profile_page
 
-            page = profile_page(
-                runs, title=title, first=first, again=again, typed=typed, known=settings.get("stored", {})
-            )
+            page = profile_page(runs, title=title, first=first, **settings.get("after", {}))
             return render_document_page(page, kind="profile")
         case ".html":
             from edgewise.report.bench.page import bench_page

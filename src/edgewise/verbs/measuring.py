@@ -529,9 +529,7 @@ class RunPresentation(Presentation["Measured"]):
             path,
             overwrite=overwrite,
             first=result.first,
-            again=result.again,
-            typed=typed,
-            stored=result.known,
+            after={"again": result.again, "typed": typed, "known": result.known},
         )
 
     def ending(self, result: Measured, *, kept: bool) -> Ending:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from types import MappingProxyType
+from typing import Unpack
 
 from edgewise.formatting import ABSENT, plus_minus, quantity, time_unit_of
 from edgewise.profiling.layers import NAMELESS, NOT_THE_WHOLE, STRETCHED
@@ -43,6 +44,7 @@ from edgewise.report.profile.changes import LARGEST, change_lines
 from edgewise.report.profile.diff import diff_tables
 from edgewise.report.profile.findings import (
     NAME_WIDTH,
+    After,
     Known,
     evidence_sections,
     finding_sections,
@@ -94,9 +96,7 @@ def profile_document(
     top: int = MOST_ROWS,
     title: str = "",
     width: int | None = None,
-    again: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    typed: Mapping[str, str] = MappingProxyType({}),
-    known: Mapping[str, Known] = MappingProxyType({}),
+    **after: Unpack[After],
 ) -> Document:
     """Return findings, two runs compared, tables of types and layers, then per run its conservation, memory and method.
 
@@ -104,9 +104,7 @@ def profile_document(
         top: rows of layers; the rest is folded into one row with its sum.
         width: cells of the terminal, on which the memory over time is drawn, and where tables come before conditions
             and findings if what changed is asked for; None for no terminal.
-        again: by verb, the options of the command of these runs that the next commands need too.
-        typed: sha256 of a model → how that command named its file.
-        known: by id of a run, what stored runs measured of other settings, as `next_section` takes it.
+        after: what the next commands need.
     """
     runs = told_apart(runs)
     # A label distinguishes the runs where there are several.
@@ -122,7 +120,7 @@ def profile_document(
             *memory_sections(run, label, width=width),
         ]
         sections += method_sections(run, label)
-    answer, conditions = answer_lines(runs, known)
+    answer, conditions = answer_lines(runs, after.get("known", {}))
     sections += [
         *input_sections([run for run in runs if is_profiled(run)]),
         *caution_sections(runs, default_precision_lines(runs)),
@@ -131,7 +129,7 @@ def profile_document(
     told = [Section(title=CONDITIONS, lines=tuple(conditions))]
     lead = [
         *(section for run, label in labelled for section in finding_sections(run, label, others=runs)),
-        *filled([next_section(runs, again, typed, known)]),
+        *filled([next_section(runs, after.get("again", {}), after.get("typed", {}), after.get("known", {}))]),
     ]
     if width is not None and differences and not leader_of(runs):
         lead, sections = [], [*told, *lead, *sections]

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import TypedDict
 
 from edgewise.errors import as_flag
 from edgewise.formatting import VERY_WIDE, is_very_wide, plus_minus, quantity, time_unit_of
@@ -46,6 +47,8 @@ _LIMITS: Mapping[Bound, str] = {"compute": "arithmetic at its peak", "memory": "
 _MORE_SESSIONS = f"give {as_flag('sessions')} 5"
 _NO_NAMES: Mapping[str, str] = MappingProxyType({})
 Known = Mapping[str, str]
+NEXT = "Next"
+"""The section of what to try."""
 MOST_OF = 0.9
 """Share of the time of slow layers for which another engine must have the same work in rows of its own."""
 BEFORE_AND_AFTER = 2
@@ -267,6 +270,20 @@ def _idle_cores(run: Run) -> int:
     return cores if threads_of(run) == 1 and cores > 1 else 0
 
 
+class After(TypedDict, total=False):
+    """What the next commands need beside the runs of a profile.
+
+    Attributes:
+        again: by verb, the options of the command of these runs that the next commands need too.
+        typed: sha256 of a model → how that command named its file.
+        known: by id of a run, what stored runs measured of other settings.
+    """
+
+    again: Mapping[str, Sequence[str]]
+    typed: Mapping[str, str]
+    known: Mapping[str, Known]
+
+
 def next_section(
     runs: Sequence[Run],
     again: Mapping[str, Sequence[str]],
@@ -275,16 +292,13 @@ def next_section(
 ) -> Section:
     """Return what to try where layers can't be made faster one by one: another precision, more threads, another engine.
 
-    Args:
-        again: by verb, the options of the command of `runs` that the next commands need too.
-        typed: sha256 of a model → how that command named its file.
-        known: by id of a run, what stored runs measured already.
+    `again`, `typed` and `known` are those of `After`.
     """
     profiled = [run for run in runs if run.source is None and run.profile is not None]
     lines = lines_of(
         line for run in profiled for line in _next_lines(run, runs, again, typed, known.get(run.id, _NO_NAMES))
     )
-    return Section(title="Next", lines=lines)
+    return Section(title=NEXT, lines=lines)
 
 
 def _next_lines(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from edgewise.formatting import ABSENT, quantity
 from edgewise.record import Finding, Layer, Profile, Run
@@ -24,7 +23,6 @@ from edgewise.report.document import (
     Section,
     Table,
     absent,
-    filled,
     pairs_table,
     table_of,
     text_cell,
@@ -57,11 +55,11 @@ from edgewise.report.profile.document import (
 )
 from edgewise.report.profile.findings import (
     BEFORE_AND_AFTER,
-    Known,
+    NEXT,
+    After,
     finding_sections,
     message_of,
     names_in_messages,
-    next_section,
     ranked_findings,
     share_of_whole,
     titled,
@@ -96,18 +94,16 @@ def profile_page(
     *,
     title: str = "",
     first: Sequence[str] = (),
-    again: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    typed: Mapping[str, str] = MappingProxyType({}),
-    known: Mapping[str, Known] = MappingProxyType({}),
+    **after: Unpack[After],
 ) -> Document:
     """Return what the page of `runs` has: each run's profile, and what changed where there are two.
 
     Args:
         title: heading; empty for one made from the models and the machine.
         first: lines above the answer.
-        again, typed, known: as `profile_document` takes them.
+        after: what the next commands need.
     """
-    document = profile_document(runs, known=known)
+    document = profile_document(runs, **after)
     labels = labels_of(runs) if len(runs) > 1 else [""] * len(runs)
     numbered = [(place, run, label) for place, (run, label) in enumerate(zip(runs, labels, strict=True), 1)]
     profiled = [(place, run, label) for place, run, label in numbered if is_profiled(run)]
@@ -143,8 +139,7 @@ def profile_page(
         tables=with_differences(runs, tables, compared),
         sections=(
             *none,
-            *filled([next_section(runs, again, typed, known)]),
-            *(section for section in document.lead if section.title == CONDITIONS),
+            *(section for title in (NEXT, CONDITIONS) for section in document.lead if section.title == title),
             *whole,
             *document.sections,
         ),
