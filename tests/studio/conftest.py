@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -91,6 +92,28 @@ def serve(tmp_path_factory):
     """Starts studios that a whole module uses: ``serve(roots=(folder,))``; each has a folder and a port of its own."""
     with ExitStack() as running:
         yield lambda **settings: running.enter_context(served(tmp_path_factory.mktemp("studio"), **settings))
+
+
+@pytest.fixture(scope="module")
+def second(serve):
+    return serve()
+
+
+@pytest.fixture
+def emptied(second):
+    """A studio without runs and jobs, shared by the tests of a file."""
+    yield second
+    second.store.remove(second.store.find(["all"]) if second.store.list() else [])
+    for job in second.store.jobs.list():
+        with second.store.jobs.removing(job.id):
+            shutil.rmtree(second.studio.jobs.folder_of(job.id))
+
+
+@pytest.fixture
+def browse(filled):
+    """An HTTP client that is logged in to the studio that a file fills."""
+    with filled.client() as client:
+        yield client
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -37,24 +36,8 @@ def filled(serve):
 
 
 @pytest.fixture
-def browse(filled):
-    with filled.client() as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def second(serve):
-    return serve()
-
-
-@pytest.fixture
-def studio(second):
-    """A studio without runs and jobs, shared by the tests of this file."""
-    yield second
-    second.store.remove(second.store.find(["all"]) if second.store.list() else [])
-    for job in second.store.jobs.list():
-        with second.store.jobs.removing(job.id):
-            shutil.rmtree(second.studio.jobs.folder_of(job.id))
+def studio(emptied):
+    return emptied
 
 
 def head_of(text):

@@ -39,21 +39,8 @@ def filled(serve):
 
 
 @pytest.fixture
-def browse(filled):
-    with filled.client() as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def second(serve):
-    return serve()
-
-
-@pytest.fixture
-def studio(second):
-    """A studio without runs, shared by the tests of this file."""
-    yield second
-    second.store.remove(second.store.find(["all"]) if second.store.list() else [])
+def studio(emptied):
+    return emptied
 
 
 def ids_of(text):

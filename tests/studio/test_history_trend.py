@@ -48,12 +48,6 @@ def _vague(run):
     )
 
 
-@pytest.fixture
-def browse(filled):
-    with filled.client() as client:
-        yield client
-
-
 def test_a_trend_has_the_runs_of_one_setting_oldest_first(browse):
     rows = rows_of(browse.get("/trend?model=kws.onnx&runtime=openvino&device=local").text)
     assert len(rows) == 20

@@ -533,35 +533,37 @@ _STEPS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 def usage_table(runs: Sequence[Run]) -> Table:
     """One row per run. Columns and units are Profiler's; the values come from counters, not from samples alone."""
-    titles = ("NAME", "AVG CPU %", "PEAK CPU", "AVG MEM USAGE / LIMIT", "PEAK MEM", "NET I/O", "BLOCK I/O")
-    return Table(
-        title="Final Usage Stats",
-        columns=(*(Column(title=title) for title in titles), Column(title="TOTAL TIME (ms)", numeric=True)),
-        rows=tuple(_row(run) for run in runs),
-    )
+
+    def name(run: Run) -> str:
+        model = run.job.model
+        return PurePath(model.name).stem if model.format != "program" else run.job.command[-1]
+
+    def share(metric: str) -> Callable[[Run], str]:
+        return lambda run: "n/a" if (value := run.value(metric)) is None else f"{100 * value:.2f}%"
+
+    def sizes(*metrics: str) -> Callable[[Run], str]:
+        return lambda run: " / ".join(binary_size(run.value(metric)) for metric in metrics)
+
+    def memory(run: Run) -> str:
+        limit = run.value("memory_limit")
+        return f"{binary_size(run.value('memory_average'))} / {'no limit' if limit is None else binary_size(limit)}"
+
+    columns: Columns = [
+        text_column("NAME", name),
+        text_column("AVG CPU %", share("cpu_utilization")),
+        text_column("PEAK CPU", share("cpu_utilization_peak")),
+        text_column("AVG MEM USAGE / LIMIT", memory),
+        text_column("PEAK MEM", sizes("memory_group_peak")),
+        text_column("NET I/O", sizes("network_received", "network_sent")),
+        text_column("BLOCK I/O", sizes("block_read", "block_written")),
+        (Column(title="TOTAL TIME (ms)", numeric=True), _total_time),
+    ]
+    return table_of("Final Usage Stats", runs, columns)
 
 
-def _row(run: Run) -> tuple[Cell, ...]:
-    def share(metric: str) -> str:
-        value = run.value(metric)
-        return "n/a" if value is None else f"{100 * value:.2f}%"
-
-    def size(metric: str) -> str:
-        return binary_size(run.value(metric))
-
+def _total_time(run: Run) -> Cell:
     total = run.value("total_time")
-    limit = run.value("memory_limit")
-    name = one_line(PurePath(run.job.model.name).stem if run.job.model.format != "program" else run.job.command[-1])
-    return (
-        Cell(text=name),
-        Cell(text=share("cpu_utilization")),
-        Cell(text=share("cpu_utilization_peak")),
-        Cell(text=f"{size('memory_average')} / {'no limit' if limit is None else binary_size(limit)}"),
-        Cell(text=size("memory_group_peak")),
-        Cell(text=f"{size('network_received')} / {size('network_sent')}"),
-        Cell(text=f"{size('block_read')} / {size('block_written')}"),
-        absent(failure_of(run)) if total is None else Cell(text=f"{1000 * total:.0f}", value=1000 * total),
-    )
+    return absent(failure_of(run)) if total is None else Cell(text=f"{1000 * total:.0f}", value=1000 * total)
 
 
 def binary_size(value: float | None) -> str:
