@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from edgewise.verbs.shown_in_python import format_of
+
 
 @pytest.fixture(scope="session")
 def offline(browser):
@@ -32,3 +34,19 @@ def open_quietly(offline):
     page.close()
     assert complaints == []
     assert {url.partition("#")[0] for url in requests} == set(opened)
+
+
+@pytest.fixture(scope="module")
+def folder(request, tmp_path_factory):
+    """A folder with a page for each result that the module's `PAGES` make."""
+    folder = tmp_path_factory.mktemp("pages")
+    for name, make in request.module.PAGES.items():
+        result = make()
+        format_of(result).write(result, folder / f"{name}.html")
+    return folder
+
+
+@pytest.fixture
+def show(open_quietly, folder):
+    """Opens the page of a result of the module by its name."""
+    return lambda name: open_quietly(folder / f"{name}.html")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from edgewise.verbs.compare.presentation import FORMAT as COMPARISON
 from sample_comparisons import four_variants, hostile, one_failed, stored_runs, two_variants
 
 PAGES = {
@@ -14,19 +11,6 @@ PAGES = {
     "failed": one_failed,
     "hostile": hostile,
 }
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("comparisons")
-    for name, make in PAGES.items():
-        COMPARISON.write(make(), folder / f"{name}.html", overwrite=False)
-    return folder
-
-
-@pytest.fixture
-def show(open_quietly, folder):
-    return lambda name: open_quietly(folder / f"{name}.html")
 
 
 def test_a_narrow_screen_keeps_the_verdict_in_sight_beside_the_name_of_the_metric(show):

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from edgewise.evaluating.evaluation import EvaluationResults
-from edgewise.verbs.evaluate.presentation import FORMAT as EVALUATION
 from sample_optimizations import evaluation, hostile_evaluation, one_model, two_models, with_failure
 
 
@@ -30,19 +27,6 @@ PAGES = {
     "hostile": hostile_evaluation,
     "many": many_classes,
 }
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("evaluations")
-    for name, make in PAGES.items():
-        EVALUATION.write(make(), folder / f"{name}.html", overwrite=False)
-    return folder
-
-
-@pytest.fixture
-def show(open_quietly, folder):
-    return lambda name: open_quietly(folder / f"{name}.html")
 
 
 def test_accuracy_and_latency_stand_in_one_row(show):

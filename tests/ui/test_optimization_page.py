@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from edgewise.verbs.optimize.presentation import FORMAT as OPTIMIZATION
 from sample_optimizations import bounds_unmet, changed_search, found, hostile_search, nothing_found, without_data
 
 PAGES = {
@@ -15,19 +12,6 @@ PAGES = {
     "hostile": hostile_search,
     "changed": changed_search,
 }
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("searches")
-    for name, make in PAGES.items():
-        OPTIMIZATION.write(make(), folder / f"{name}.html", overwrite=False)
-    return folder
-
-
-@pytest.fixture
-def show(open_quietly, folder):
-    return lambda name: open_quietly(folder / f"{name}.html")
 
 
 def test_the_conclusion_comes_first_then_tables_and_charts(show):
