@@ -79,14 +79,14 @@ def print_document(document: Document, console: Console, *, details: bool = Fals
         print_hint([table.title for table in document.tables if table not in tables] + shorter, console)
 
 
-def print_titled(document: Document, console: Console, *, details: bool = False) -> None:
+def print_titled(document: Document, console: Console, *, details: bool = False, hint: bool = True) -> None:
     """Print the title of `document` in bold and then the rest, as `print_document` does."""
     from rich.text import Text
 
     console.print(Text(one_line(document.title), style="bold"))
     if document.tables and not (document.lead or document.answer):
         console.print()
-    print_document(document, console, details=details)
+    print_document(document, console, details=details, hint=hint)
 
 
 def print_hint(left_out: Sequence[str], console: Console) -> None:
