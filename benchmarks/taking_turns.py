@@ -5,8 +5,8 @@
 The peers of PyTorch, TensorFlow and Keras are timers in Python, so they can run where edgewise's adapter does. In
 processes of their own, identical timers of one small network differed by -6 to +15 % from pair to pair, because pages
 and cores are dealt anew to each process: no row of 2 % could be told apart. Within a process, the model that is loaded
-first was up to 11 % slower than the same one loaded third, and one of a few copies that were loaded later, by 4 to
-30 % as well. So each side loads its model four times, in the order ABBABAAB, and BAABABBA in the next round. Of each turn
+first was up to 11 % slower than the same one loaded third, and one of a few copies that were loaded later, by 4 to 30 %
+as well. So each side loads its model four times, in the order ABBABAAB, and BAABABBA in the next round. Of each turn
 the medians of the four are compared; each of these is a mean, as timers time calls back to back.
 """
 

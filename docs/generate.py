@@ -14,7 +14,7 @@ from pathlib import Path
 
 import improving_tables
 from man_pages import man_pages
-from markdown_tables import NOTE, plain, table
+from markdown_tables import NOTE, plain, table, wrapped
 
 from edgewise.cli.help import usage_of
 from edgewise.errors import ExitCode
@@ -48,7 +48,7 @@ def metrics_page() -> str:
         (f"`{metric.id}`", metric.label, metric.unit, better[metric.better], metric.aggregation, metric.definition)
         for metric in METRICS.values()
     )
-    return NOTE + introduction + table(("Id", "Label", "Unit", "Better", "Headline", "Definition"), rows)
+    return NOTE + wrapped(introduction) + table(("Id", "Label", "Unit", "Better", "Headline", "Definition"), rows)
 
 
 def suite_schema() -> str:
@@ -174,7 +174,7 @@ def operators_page() -> str:
             if kind in by_kind
         ]
         parts += [f"\n## {title}\n\n{len(names)} operators.\n\n", table(("Kind", "Operators"), rows)]
-    return NOTE + "".join(parts)
+    return NOTE + wrapped("".join(parts))
 
 
 def usual_kind(read: Callable[[RawOperator], Semantics], domain: str, op: str) -> str:
@@ -235,7 +235,7 @@ def boards_page() -> str:
         for each in known
         for source in dict.fromkeys(each.sources.values())
     )
-    return NOTE + "".join(parts) + table(("-d", "Source", "Figures"), sources)
+    return NOTE + wrapped("".join(parts)) + table(("-d", "Source", "Figures"), sources)
 
 
 def command_page() -> str:
@@ -268,7 +268,7 @@ def command_page() -> str:
             parts.append(f"\n## edgewise {name}\n\n{plain(line)}\n\n")
             for inner, command in found.items():
                 parts += describe(f"edgewise {name} {inner}", command, level=3)
-    return NOTE + re.sub(r"\n{3,}", "\n\n", "".join(parts)).rstrip() + "\n"
+    return NOTE + wrapped(re.sub(r"\n{3,}", "\n\n", "".join(parts))).rstrip() + "\n"
 
 
 MEANING = {
