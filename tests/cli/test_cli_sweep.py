@@ -681,21 +681,20 @@ def test_cells_of_a_device_are_shuffled_by_the_seed_and_devices_come_one_after_t
         ({"exclude": [{"model": "*"}]}, "no cell is left", ""),
         ({"include": [{"device": "pi4"}]}, "a new cell needs a model", "add model: FILE"),
         ({"limits": {"latency": "5mm"}}, "'5mm' is not a duration", ""),
-        ({"models": ["zoo:no-such-network"], "runtimes": []}, "no-such-network", ""),
+        ({"models": ["zoo:no-such-network"]}, "no reference network 'no-such-network'", "one of: "),
+        ({"models": ["zoo:ds-cnn@half"]}, "the width of zoo:ds-cnn@half is not a number", "such as zoo:NAME@0.5"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_a_suite_is_named_with_its_line(parts, line, words, capsys):
     code = run(["sweep", write(**parts), "-q"])
     out, err = capsys.readouterr()
     assert line in out + err and words in err
-    if code == ExitCode.BAD_INPUT:
-        number = int(err.partition("line ")[2].partition(":")[0])
-        key = "runtimes" if "no option 'runtime'" in line else next(iter(parts))
-        text = Path("suite.yaml").read_text().splitlines()
-        assert any(each.startswith(f"{key}:") for each in text[:number])
-        assert not any(each.startswith(f"{key}:") for each in text[number:])
-    else:
-        assert code == ExitCode.RUN_FAILED  # a network's name is read where its cell is carried out
+    assert code == ExitCode.BAD_INPUT
+    number = int(err.partition("line ")[2].partition(":")[0])
+    key = "runtimes" if "no option 'runtime'" in line else next(iter(parts))
+    text = Path("suite.yaml").read_text().splitlines()
+    assert any(each.startswith(f"{key}:") for each in text[:number])
+    assert not any(each.startswith(f"{key}:") for each in text[number:])
 
 
 @pytest.mark.parametrize("words", [["--dry-run"], [], ["--lab"], ["--emit", "slurm"]])

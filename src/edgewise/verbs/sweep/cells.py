@@ -126,7 +126,12 @@ def _too_many(file: SuiteFile, place: Place, number: int, most: int) -> BadInput
 
 
 def _files(file: SuiteFile, place: tuple[str, int], name: str, most: int) -> list[str]:
-    """`name`, or the files that match it as a pattern. Raises `BadInput` where these are more than `most`."""
+    """Return `name`, or the files that match it as a pattern.
+
+    Raises `BadInput` where these are more than `most`, and for a reference network that there is none of.
+    """
+    if name.startswith(ZOO):
+        read_zoo_name(file, name, place)
     if name.startswith(ZOO) or not any(mark in name for mark in _GLOB):
         return [name]
     folder = file.path.parent
@@ -402,6 +407,19 @@ def zoo_format(model: str) -> str:
     return "tflite" if model.removeprefix(ZOO).partition("@")[0].endswith(".tflite") else "onnx"
 
 
+def read_zoo_name(file: SuiteFile, model: str, place: tuple[str | int, ...]) -> tuple[str, float]:
+    """Return network and width of ``zoo:NAME@WIDTH``. Raises `BadInput`, which names the line."""
+    from edgewise.zoo.networks import find
+
+    name, _, width = model.removeprefix(ZOO).partition("@")
+    try:
+        return find(name.removesuffix(f".{zoo_format(model)}")).name, float(width or 1)
+    except ValueError:
+        raise file.error(place, f"the width of {model} is not a number", "such as zoo:NAME@0.5") from None
+    except BadInput as error:
+        raise file.error(place, *error.marked) from None
+
+
 def zoo_file(file: SuiteFile, model: str, folder: Path) -> Path:
     """Return the file of ``zoo:NAME@WIDTH`` in `folder`, where it is written first.
 
@@ -409,13 +427,10 @@ def zoo_file(file: SuiteFile, model: str, folder: Path) -> Path:
     """
     from edgewise.verbs.zoo.work import build
 
-    name, _, width = model.removeprefix(ZOO).partition("@")
-    form = zoo_format(model)
     place = ("models", next((at for at, one in enumerate(file.suite.models) if one == model), 0))
+    name, width = read_zoo_name(file, model, place)
     try:
-        (path,) = build([name.removesuffix(f".{form}")], folder, width=float(width or 1), format=form)
-    except ValueError:
-        raise file.error(place, f"the width of {model} is not a number", "such as zoo:NAME@0.5") from None
+        (path,) = build([name], folder, width=width, format=zoo_format(model))
     except BadInput as error:
         raise file.error(place, *error.marked) from None
     return path
