@@ -56,7 +56,8 @@ def profiles(tmp_path_factory):
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(placement, "_SESSIONS", 1)
-        patch.setattr(placement, "_SESSION_S", 0.1)
+        patch.setattr(placement, "_SESSION_S", 0.1)  # real time: how long it measures, no limit
+        patch.setattr(placement, "MOST_S", 600.0)
         found = profile_both(*plan.jobs, left=600.0)
     assert found is not None
     return *found, samples, folder
