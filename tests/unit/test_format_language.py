@@ -159,5 +159,5 @@ def test_many_lines_take_little_memory(tmp_path: Path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(data) == 200_000
-    assert peak < 8 * 2**20
+    assert peak < path.stat().st_size + 10 * 200_000  # the file once, and where each line begins
     assert data.read(199_999).name == "d.jsonl, line 200000"
