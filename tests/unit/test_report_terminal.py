@@ -117,6 +117,16 @@ def test_names_that_have_no_room_are_folded_between_the_parts_of_their_paths():
     assert "clothes.onnx   cpu" not in to_text(Document(title="", tables=(layers,)), width=66)
 
 
+def test_ids_are_never_folded_and_other_columns_are_in_their_place():
+    ids = ["01a22fd2-eaa9-70ae", "01a22fd2-eaa9-7095"]
+    columns = (Column(title="Run", whole=True), *[Column(title=title) for title in ("Result", "Score")])
+    rows = tuple((Cell(text=id_), Cell(text="Latency 266 µs D"), Cell(text="Max error 0.0737")) for id_ in ids)
+    for width in (48, 36, 30):
+        text = to_text(Document(title="", tables=(Table(title="", columns=columns, rows=rows),)), width=width)
+        assert [word for word in text.split() if word.startswith("01a2")] == ids
+        assert max(map(cell_len, text.splitlines())) <= width
+
+
 def test_names_with_dashes_and_lines_below_are_folded_rather_than_cut_and_endings_go_before():
     columns = [Column(title="Model", name=True), Column(title="Engine", name=True), Column(title="Latency")]
     rows = [[Cell(text=name), Cell(text="onnxruntime 1T"), Cell(text="51.8 [46.9, 57.2]")]

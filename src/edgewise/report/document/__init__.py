@@ -37,6 +37,7 @@ class Column:
         name: whether its cells are shortened, on a narrow terminal, before a column is left out.
         decides: whether it answers what the table is for: on a page it stands behind the names of the rows.
         ends: whether the ends of its names tell most, as those of layers do: their beginnings are left out.
+        whole: whether a terminal folds the other columns before this one, whose words are there to be copied.
         how: works out how those numbers of the column are known whose cells have no `how`; its heading opens it, too.
     """
 
@@ -50,6 +51,7 @@ class Column:
     name: bool = False
     ends: bool = False
     decides: bool = False
+    whole: bool = False
     how: How = field(default=None, compare=False, repr=False)
 
 

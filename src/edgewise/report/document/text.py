@@ -369,6 +369,7 @@ def _table(table: Table, shown: tuple[int, ...], numbers: dict[str, int], *, wid
             Text(above + "\n".join(headings[index]).replace(_PERCENT, " %")),
             justify="right" if column.numeric else "left",
             overflow="fold",
+            no_wrap=column.whole,
             vertical="top" if stands_on_top or tallest == 1 else "bottom",
             width=_narrowest(table, index, numbers) if crowded and column.folds else None,
         )

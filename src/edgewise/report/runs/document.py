@@ -99,7 +99,7 @@ def listing_document(
         return Cell(text=_result(row, named=mixed) + grade, short=short, low=row.low)
 
     columns: Columns[RunRow] = [
-        text_column("Run", lambda row: row.id[:id_size]),
+        text_column("Run", lambda row: row.id[:id_size], whole=True),
         text_column("Made (UTC)", lambda row: _moment(row.created_at), rank=4),
         (
             Column(title="Model", name=True),
