@@ -69,8 +69,8 @@ def as_model(run, size=180):
 
 
 WHY = (
-    "Why one is faster is not measured; of programs that run a network, this shows what starting costs (import, "
-    "load, first inference): edgewise bench MODEL --scenario cold-start -r A,B"
+    "Why one is faster is not measured; of programs that run a network, this shows what starting costs (Python, "
+    "import, load, first inference): edgewise bench MODEL --scenario cold-start -r A,B"
 )
 
 

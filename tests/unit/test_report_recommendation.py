@@ -849,6 +849,18 @@ def test_all_that_no_order_is_proven_of_stand_in_that_of_their_turns():
     assert answer_of([first, two])[0].endswith("2 threads: 0.935× [0.892, 0.991] the speed in turns, not proven slower")
 
 
+def test_what_turns_have_as_probably_faster_goes_before_a_better_grade():
+    slow, fast = of_threads(1, 1, 2.58e-4), of_threads(2, 1, 1.76e-4, grade="D", runtime="openvino")
+    fast, slow = turns_between(fast, slow, 0.786, "inconclusive", low=0.683, high=0.933)
+    found = recommendation([slow, fast])
+    assert found.run == fast.id
+    assert found.tie == "chosen as probably faster in turns than onnxruntime/cpu, which is not proven"
+    fast, slow = turns_between(
+        replace(fast, in_turns=()), replace(slow, in_turns=()), 0.9, "inconclusive", low=0.7, high=1.1
+    )
+    assert recommendation([slow, fast]).run == slow.id
+
+
 def test_of_two_of_grade_d_the_one_that_is_proven_faster_says_so():
     good = make_run(1, latency=2e-4, half=2e-6)
     won, open_ = (

@@ -144,7 +144,8 @@ def every_candidate(sweep: Sequence[Run]) -> list[Candidate]:
 def _preferred_to(one: Candidate, group: Sequence[Candidate]) -> Candidate | None:
     """Return a run that stands for the model rather than `one` of grade D; what turns decided needs no such rule.
 
-    Nor does one that has fewer threads and that turns could not tell from it: threads decide before grades.
+    Nor does one that is probably faster in turns, or one that has fewer threads and that turns could not tell from it:
+    both decide before grades.
     """
     told = {each.against: each.verdict for each in one.run.in_turns}
     others = [each for each in group if each is not one]
@@ -157,7 +158,8 @@ def _preferred_to(one: Candidate, group: Sequence[Candidate]) -> Candidate | Non
 def _outranks(one: Candidate, other: Candidate, verdict: str | None) -> bool:
     """Whether `one` of grade D may stand before `other` of a better grade, by the verdict of their turns if any."""
     threads, more = threads_of(one.run), threads_of(other.run)
-    return verdict == "faster" or (verdict is not None and threads is not None and more is not None and threads < more)
+    fewer = verdict is not None and threads is not None and more is not None and threads < more
+    return fewer or verdict == "faster" or _is_likely_faster_in_turns(one, other)
 
 
 def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -417,10 +419,11 @@ class Reason(NamedTuple):
 
 
 def prefer(peers: Sequence[Candidate], among: Sequence[Candidate] = ()) -> tuple[Candidate, list[Reason]]:
-    """Among runs whose speeds can't be told apart: fewest threads, better grade, least memory, quickest start-up.
+    """Among runs whose speeds can't be told apart: fewest threads, probably faster in turns, better grade, least
+    memory, quickest start-up.
 
-    A metric decides nothing unless all of them have it. One of grade D has to be proven faster in turns than those of
-    a better grade.
+    A metric decides nothing unless all of them have it. One of grade D has to be faster in turns, probably at least,
+    than those of a better grade.
 
     Args:
         among: runs that one of grade D is preferred to only with a proof; `peers` where empty.
@@ -429,8 +432,9 @@ def prefer(peers: Sequence[Candidate], among: Sequence[Candidate] = ()) -> tuple
     reasons, without = list[Reason](), list[str]()
     if len(left) < len(peers):
         which = "as the only one" if len(left) == 1 else f"among the {len(left)}"
-        brief = _PROVEN if is_unreliable(left[0].run) else _BETTER
-        than = f" than those {_BETTER}" if brief == _PROVEN else ""
+        proven = all(is_faster(left[0], one) for one in among or peers if not is_unreliable(one.run))
+        brief = (_PROVEN if proven else _LIKELY) if is_unreliable(left[0].run) else _BETTER
+        than = "" if brief == _BETTER else f" than those {_BETTER}"
         reasons.append(Reason(brief, f"chosen {which} {brief}{than}"))
     for words, read, shown, share in _COSTS:
         known = {one.run.id: read(one.run) for one in left}
@@ -447,12 +451,22 @@ def prefer(peers: Sequence[Candidate], among: Sequence[Candidate] = ()) -> tuple
             others = enumerate_few([f"{one.label} has {shown(costs[one.run.id])}" for one in far])
             reasons.append(Reason(words, f"chosen for the {words}: {shown(costs[near[0].run.id])}; {others}"))
         left = near
+        if read is threads_of:
+            ahead = [one for one in left if not any(_is_likely_faster_in_turns(each, one) for each in left)]
+            if 0 < len(ahead) < len(left):
+                others = listing([one.label for one in left if one not in ahead])
+                reasons.append(Reason(PROBABLE, f"chosen as {PROBABLE} than {others}, which is not proven"))
+                left = ahead
     if len(left) > 1:
         alike = [name for words, *_ in _COSTS if (name := words.partition(" ")[2]) not in without]
         said = [f"no difference that matters in {listing(alike)}"] if alike else []
         said += [f"not every run has an interval of {listing(without)}"] if without else []
         reasons.append(Reason("", f"chosen by its {noun_of(left[0].run)} alone: {'; '.join(said)}"))
     return left[0], reasons
+
+
+def _is_likely_faster_in_turns(one: Candidate, other: Candidate) -> bool:
+    return turns_of(one, other) is not None and likely_verdict(one, other) == "faster"
 
 
 def brief_of(reasons: Sequence[Reason]) -> str:
@@ -482,8 +496,10 @@ _COSTS: tuple[tuple[str, Callable[[Run], float | None], Callable[[float], str], 
     ("quickest start-up", _cost_in("startup_time"), lambda value: quantity(value, "s"), PRACTICAL),
 )
 """In the order in which they decide: what it is, how a run tells it, its text, and the share that doesn't matter."""
+PROBABLE = "probably faster in turns"
 _BETTER, _PROVEN = f"measured better than {UNRELIABLE}", f"of {UNRELIABLE} proven faster in turns"
-TIES = (_BETTER, _PROVEN, *(words for words, *_ in _COSTS[1:]))
+_LIKELY = f"of {UNRELIABLE} {PROBABLE}"
+TIES = (_BETTER, _PROVEN, _LIKELY, PROBABLE, *(words for words, *_ in _COSTS[1:]))
 """What decided in reasons of `prefer`, but for threads."""
 
 
