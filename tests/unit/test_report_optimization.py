@@ -28,8 +28,9 @@ from edgewise.optimizing.variant import (
     PredictionWithData,
 )
 from edgewise.record import Caution
+from edgewise.report.document.markdown import render_markdown
 from edgewise.report.document.page import as_part
-from edgewise.report.optimization.document import runtime_text
+from edgewise.report.optimization.document import describe_optimization, runtime_text
 from edgewise.report.optimization.tables import before_after_table, layers_table, variants_table
 from edgewise.report.optimization.words import (
     accuracy_text,
@@ -675,6 +676,10 @@ def test_the_first_lines_say_whether_int8_is_worth_it():
     assert int8_line(chosen).endswith("; /out/variants/a/kws.onnx")
     assert int8_line(chosen) in optimization_text(chosen, width=400).splitlines()[2]
     assert "int8: /out/variants/a/kws.onnx" in optimization_text(chosen, width=400)
+    page = render_markdown(
+        describe_optimization(chosen)
+    )  # every variant's file has this name, and pages disclose no folders
+    assert "int8: variants/a/kws.onnx" in page and "; variants/a/kws.onnx" in page and "/out/" not in page
     unlinked = int8_line(replace(chosen, precision_steps=()))
     assert unlinked.startswith(f"the best int8 file, ort-static @ litert: in no race with the chosen one; {against}")
     # Where int8 was chosen, the first line has its file, and this one what int8 adds to the engine.

@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgewise.folders import VARIANTS
 from edgewise.optimizing.variant import (
     ABOUT_ORIGINAL,
     ABSENT_ENGINES,
@@ -70,7 +71,7 @@ def describe_optimization(result: Optimization, *, width: int | None = None) -> 
     """Return the whole search; its title is the conclusion. `width`: cells of a terminal that tables must fit."""
     narrow = width is not None
     sections = sections_of(result, narrow=narrow)
-    shown = result if narrow else replace(result, files={k: Path(path).name for k, path in result.files.items()})
+    shown = result if narrow else replace(result, files={k: _in_its_folder(path) for k, path in result.files.items()})
     headline, evidence = headline_of(shown)
     tables = [
         before_after_table(result, narrow=narrow),
@@ -114,7 +115,7 @@ def sections_of(result: Optimization, *, narrow: bool) -> list[Section]:
     busy = tuple(note for note in notes if note.startswith(BUSY_MACHINE))
     said = (*doubts, *busy, *(note for note in notes if note.startswith(ABSENT_ENGINES)))
     lost, made = (loss_lines(result), provenance_lines(result)) if narrow else ([], [])
-    files = [f"{name}: {path if narrow else Path(path).name}" for name, path in result.files.items()]
+    files = [f"{name}: {path if narrow else _in_its_folder(path)}" for name, path in result.files.items()]
     brief = "; ".join(filter(None, (samples_line(result), *fixed_messages(result))))
     found = [
         Section(title=LOAD, lines=(*load_lines(raced), *busy), tone="poor"),
@@ -128,6 +129,12 @@ def sections_of(result: Optimization, *, narrow: bool) -> list[Section]:
         Section(title="Notes", lines=tuple(note for note in notes if note not in said)),
     ]
     return filled(found)
+
+
+def _in_its_folder(path: str) -> str:
+    """Return the path within the results' folder: files of variants have one name, ``variants/VARIANT/model.onnx``."""
+    file = Path(path)
+    return str(Path(*file.parts[-3:])) if file.parent.parent.name == VARIANTS else file.name
 
 
 def provenance_lines(result: Optimization) -> list[str]:
