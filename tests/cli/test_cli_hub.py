@@ -6,6 +6,7 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -45,7 +46,7 @@ class Hub(BaseHTTPRequestHandler):
     def found(self, name):
         return [file for file in sorted((self.server.folder / name).rglob("*")) if file.is_file()]
 
-    def answer(self, status, body, headers={}):  # noqa: B006
+    def answer(self, status, body, headers=MappingProxyType({})):
         body = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         for word, value in {**headers, "Content-Length": len(body)}.items():

@@ -25,8 +25,8 @@ MOST = 8
 EACH_S = 15.0
 """Time limit for each finalist, s. Two cheap models are decided in about ten seconds on a quiet machine."""
 SWEPT_S = 2 * FURTHER_S
-"""The same in a sweep, s: twice what ``compare`` has, as nobody waits for it. Beside six busy programs on two cores, a
-round of four took 17 s instead of 5 s."""
+"""Time limit for each finalist of a sweep, s. Beside six busy programs on two cores, a round of four places took 17 s
+instead of 5 s, and nobody waits at the terminal for a sweep."""
 PROFILED_S = 10.0
 """The same for each profiled run, s: they all take turns, also where one measurement told them apart."""
 

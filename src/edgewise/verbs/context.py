@@ -29,7 +29,10 @@ def warn_of_unsaved(error: StoreError, runs: Sequence[Run]) -> None:
 
 
 class Rehearsed(BaseException):
-    """A rehearsal came to where the work begins, and nothing was refused. No `Exception`: nobody handles it as one."""
+    """The dry run has reached the point where the work would begin, and nothing was refused.
+
+    A `BaseException`, so that no `except Exception` on the way takes it for a failure.
+    """
 
 
 def note_nothing(run: Run) -> None:

@@ -128,7 +128,7 @@ def _too_many(file: SuiteFile, place: Place, number: int, most: int) -> BadInput
 def _files(file: SuiteFile, place: tuple[str, int], name: str, most: int) -> list[str]:
     """Return `name`, or the files that match it as a pattern.
 
-    Raises `BadInput` where these are more than `most`, and for a reference network that there is none of.
+    Raises `BadInput` where these are more than `most`, and for an unknown reference network.
     """
     if name.startswith(ZOO):
         read_zoo_name(file, name, place)
