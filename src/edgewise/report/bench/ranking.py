@@ -426,7 +426,7 @@ def prefer(peers: Sequence[Candidate], among: Sequence[Candidate] = ()) -> tuple
     than those of a better grade.
 
     Args:
-        among: runs that one of grade D is preferred to only with a proof; `peers` where empty.
+        among: runs that one of grade D is preferred to only where it is faster in turns; `peers` where empty.
     """
     left = [one for one in peers if _preferred_to(one, among or peers) is None] or list(peers)
     reasons, without = list[Reason](), list[str]()
@@ -451,18 +451,22 @@ def prefer(peers: Sequence[Candidate], among: Sequence[Candidate] = ()) -> tuple
             others = enumerate_few([f"{one.label} has {shown(costs[one.run.id])}" for one in far])
             reasons.append(Reason(words, f"chosen for the {words}: {shown(costs[near[0].run.id])}; {others}"))
         left = near
-        if read is threads_of:
-            ahead = [one for one in left if not any(_is_likely_faster_in_turns(each, one) for each in left)]
-            if 0 < len(ahead) < len(left):
-                others = listing([one.label for one in left if one not in ahead])
-                reasons.append(Reason(PROBABLE, f"chosen as {PROBABLE} than {others}, which is not proven"))
-                left = ahead
+        if read is threads_of and (ahead := _ahead_in_turns(left)):
+            others = listing([one.label for one in left if one not in ahead])
+            reasons.append(Reason(PROBABLE, f"chosen as {PROBABLE} than {others}, which is not proven"))
+            left = ahead
     if len(left) > 1:
         alike = [name for words, *_ in _COSTS if (name := words.partition(" ")[2]) not in without]
         said = [f"no difference that matters in {listing(alike)}"] if alike else []
         said += [f"not every run has an interval of {listing(without)}"] if without else []
         reasons.append(Reason("", f"chosen by its {noun_of(left[0].run)} alone: {'; '.join(said)}"))
     return left[0], reasons
+
+
+def _ahead_in_turns(peers: Sequence[Candidate]) -> list[Candidate]:
+    """Return those that no other one is probably faster than in turns; none where that is so of all, or of none."""
+    ahead = [one for one in peers if not any(_is_likely_faster_in_turns(each, one) for each in peers)]
+    return ahead if len(ahead) < len(peers) else []
 
 
 def _is_likely_faster_in_turns(one: Candidate, other: Candidate) -> bool:
