@@ -21,6 +21,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -236,6 +237,7 @@ def _live(request: dict[str, Any], streams: list[int], paths: list[str]) -> None
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    tempfile.tempdir = None  # PyTorch asks for it when it is imported, and then it is the nursery's
     for number in (signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_IGN)
     sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115

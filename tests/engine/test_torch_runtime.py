@@ -633,3 +633,15 @@ def test_graph_breaks_are_counted(tmp_path):
         ahead.compile()
     for session in (compiled, ahead, plain):
         session.close()
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*", "ignore:.*LeafSpec:FutureWarning")
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+def test_modules_compiled_in_one_process_compute_their_own_functions(tmp_path):
+    x = np.linspace(-1, 1, 4, dtype=np.float32).reshape(1, 4)
+    for name, module, expected in (("relu", nn.ReLU(), np.maximum(x, 0)), ("tanh", nn.Tanh(), np.tanh(x))):
+        session = session_of(eager.write_module(build_made(module, torch.ones(1, 4)), tmp_path, name=name), "aoti")
+        (found,) = infer(session, x)
+        session.close()
+        assert np.allclose(found, expected, atol=1e-6), name

@@ -70,3 +70,23 @@ def test_workers_of_a_run_are_forked(tmp_path, monkeypatch, nursery):
 def test_what_an_added_package_reads_when_it_is_imported_starts_one(start, monkeypatch):
     monkeypatch.setenv("EDGEWISE_TEST_WARM", "json")
     assert start("x", OMP_NUM_THREADS="1").communicate(b"", timeout=LIMIT_S)[1] == b"False\n"
+
+
+def test_temporary_files_lie_where_the_worker_was_told_even_after_an_import_that_asked_for_the_folder(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "asks.py").write_text("import tempfile\ntempfile.gettempdir()\n")
+    (tmp_path / "tells_folder.py").write_text("import tempfile\nprint(tempfile.gettempdir())\n")
+    monkeypatch.setattr(warm_start, "_nursery_pid", None)
+    monkeypatch.setenv("EDGEWISE_TEST_WARM", "asks")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    (tmp_path / "own").mkdir()
+    own = {**os.environ, "TMPDIR": str(tmp_path / "own")}
+    nursery, (answer, written) = warm_start.Nursery(), os.pipe()
+    with open(os.devnull, "rb") as nothing, open(answer) as told:
+        words = [sys.executable, "-P", "-m", "tells_folder"]
+        streams = [nothing.fileno(), written, 2]
+        nursery.start(words, folder=tmp_path, environment=own, streams=streams, session=True)
+        os.close(written)
+        assert told.read().strip() == own["TMPDIR"]
+    nursery.close()

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
+import weakref
 from collections.abc import Mapping
 from contextlib import nullcontext
 from hashlib import sha256
@@ -72,7 +73,7 @@ class CompiledSession(TorchSession):
         from torch._dynamo.utils import counters
         from torch._inductor import config
 
-        folder = _cache_folder()
+        folder = self._make_cache_folder()
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
         # Sessions of one process compile the same code for their own modules.
         torch._dynamo.config.recompile_limit = 10_000
@@ -90,6 +91,20 @@ class CompiledSession(TorchSession):
     def reset_state(self) -> bool:
         """As `TorchSession.reset_state`; False where the compiled code has buffers of its own."""
         return not self._options.extra.get("freezing") and super().reset_state()
+
+    def _make_cache_folder(self) -> Path:
+        """Make the folder of compiled code: the job's, else one that goes with this session.
+
+        The names of compiled files don't tell whose module it is, so that another job's code may never lie there.
+        """
+        job = enclosing_job_folder(Path(tempfile.gettempdir()))
+        if job is None:
+            folder = Path(tempfile.mkdtemp(prefix="edgewise-inductor-"))
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        else:
+            folder = job / "edgewise-inductor"
+            folder.mkdir(exist_ok=True)
+        return folder
 
     def _count_graphs(self, counters: Mapping[str, Any]) -> None:
         """Count the compiled graphs, and the breaks between them, where Python runs the module's code."""
@@ -161,11 +176,3 @@ class AheadOfTimeSession(CompiledSession):
                 torch._inductor.aoti_compile_and_package(program, package_path=str(package), inductor_configs=settings)
         self.module = torch._inductor.aoti_load_package(str(package))
         return {"cached": cached, "ahead": True}
-
-
-def _cache_folder() -> Path:
-    """Return the folder of compiled code: the job's, else one among the temporary files of this process."""
-    temporary = Path(tempfile.gettempdir())
-    folder = (enclosing_job_folder(temporary) or temporary) / "edgewise-inductor"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
