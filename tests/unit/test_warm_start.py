@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
@@ -83,7 +84,7 @@ def test_temporary_files_lie_where_the_worker_was_told_even_after_an_import_that
     (tmp_path / "own").mkdir()
     own = {**os.environ, "TMPDIR": str(tmp_path / "own")}
     nursery, (answer, written) = warm_start.Nursery(), os.pipe()
-    with open(os.devnull, "rb") as nothing, open(answer) as told:
+    with Path(os.devnull).open("rb") as nothing, os.fdopen(answer) as told:
         words = [sys.executable, "-P", "-m", "tells_folder"]
         streams = [nothing.fileno(), written, 2]
         nursery.start(words, folder=tmp_path, environment=own, streams=streams, session=True)
