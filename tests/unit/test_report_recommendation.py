@@ -208,16 +208,16 @@ def test_grade_d_that_turns_do_not_decide_is_tied_and_more_threads_may_gain():
         "chosen as the only one measured better than grade D",
     )
     other = of_threads(3, 1, 2.41e-3, model=VWW, runtime="litert", memory=9e6)
-    other, one = turns_between(other, one, 1.0, "inconclusive", low=0.9, high=1.1)
+    other, one = turns_between(other, one, 0.97, "inconclusive", low=0.9, high=1.1)
     other, two = turns_between(other, two, 1.0, "inconclusive", low=0.6, high=1.8)
     line, others = answer_of([one, two, other])[:2]
     assert line == (
-        "Among the fastest: vww.tflite on litert/cpu with 1 thread (measured better than grade D, least peak memory), 2.41 ± 0.05 ms; "
+        "Among the fastest: vww.tflite on litert/cpu with 1 thread (measured better than grade D, ahead in turns), 2.41 ± 0.05 ms; "
         "2 others can't be told apart from it in turns"
     )
     assert others == (
         "The others: kws.onnx on onnxruntime/cpu with 2 threads (latency 1.000× [0.555, 1.667]) and "
-        "kws.onnx on onnxruntime/cpu with 1 thread (1.000× [0.909, 1.112])"
+        "kws.onnx on onnxruntime/cpu with 1 thread (1.031× [0.909, 1.112])"
     )
     assert not any("twice the cores" in line for line in answer_of([one, two, other]))
 
@@ -859,6 +859,26 @@ def test_what_turns_have_as_probably_faster_goes_before_a_better_grade():
         replace(fast, in_turns=()), replace(slow, in_turns=()), 0.9, "inconclusive", low=0.7, high=1.1
     )
     assert recommendation([slow, fast]).run == slow.id
+
+
+def test_where_turns_decide_nothing_the_one_ahead_leads_whatever_memory_it_takes():
+    lean, fast = of_threads(1, 1, 2.58e-4, memory=40e6), of_threads(2, 1, 2.5e-4, runtime="openvino", memory=90e6)
+    fast, lean = turns_between(fast, lean, 0.879, "inconclusive", low=0.708, high=1.09)
+    assert answer_of([lean, fast]) == (
+        "Not decided; ahead in turns: openvino/cpu, latency 250 ± 5 µs, grade C; onnxruntime/cpu (latency 1.138× "
+        "[0.917, 1.413]) can't be told apart from it in turns",
+        "To decide, with less running beside it: edgewise compare kws.onnx,runtime=openvino/cpu,threads=1 "
+        "kws.onnx,runtime=onnxruntime/cpu,threads=1",
+    )
+    assert recommendation([lean, fast]).tie == "chosen as ahead in turns of onnxruntime/cpu, which is not proven"
+
+
+def test_where_turns_prove_runs_equal_memory_decides():
+    lean, fast = of_threads(1, 1, 2.58e-4, memory=40e6), of_threads(2, 1, 2.5e-4, runtime="openvino", memory=90e6)
+    fast, lean = turns_between(fast, lean, 0.99, "same", low=0.98, high=1.01)
+    found = recommendation([lean, fast])
+    assert (found.run, found.rivals) == (lean.id, ())
+    assert found.tie == "chosen for the least peak memory: 38.1 MiB; openvino/cpu has 85.8 MiB"
 
 
 def test_of_two_of_grade_d_the_one_that_is_proven_faster_says_so():

@@ -35,6 +35,7 @@ from edgewise.report.bench.facts import (
     why_programs_differ,
 )
 from edgewise.report.bench.ranking import (
+    AHEAD,
     NOT_TOLD,
     UNRELIABLE,
     Candidate,
@@ -61,7 +62,13 @@ from edgewise.report.bench.ranking import (
 )
 from edgewise.report.bench.recommendation import group_title, recommendations, scope_of
 from edgewise.report.bench.speeds import speed_lines
-from edgewise.report.bench.undecided import find_overlooked, find_undecided, lines_of_overlooked, lines_of_undecided
+from edgewise.report.bench.undecided import (
+    compare_command,
+    find_overlooked,
+    find_undecided,
+    lines_of_overlooked,
+    lines_of_undecided,
+)
 from edgewise.report.bench.values import headline_text, judged_text, namer, use_of, where_of
 from edgewise.report.runs.cells import failure_of
 from edgewise.report.runs.conditions import (
@@ -202,6 +209,9 @@ OF_RANKED = " of the ranked runs"
 UNTIL_THEN = "Until then take "
 """Begins what is advised where a run of grade D leaves open which is the fastest."""
 
+AHEAD_ONLY = f"Not decided; {AHEAD}: "
+"""Begins what is advised where the ratio in turns is all that speaks for it, and proves nothing."""
+
 
 _ALONE = f"measured alone: {UNRELIABLE}"
 
@@ -270,7 +280,8 @@ def _of_runtimes(runs: Sequence[Run], *, alone: bool = True) -> list[str]:
     full = in_full_precision(ranked)
     threads, rival = text_on_threads(chosen, full)
     not_told = text_on_open(chosen, full, rival if threads else None)
-    told = [threads, text_on_second_engine(chosen, full), not_told, text_on_lower_precision(chosen, ranked), found.tie]
+    told = [threads, text_on_second_engine(chosen, full), not_told, text_on_lower_precision(chosen, ranked)]
+    told += [] if found.rivals else [found.tie]
     # Of a single run its sentence repeats the number that stands before it.
     why = found.why[0].partition(": ")[0] if len(ranked) == 1 else found.why[0]
     first, *facts = [*filter(None, told)] or [why]
@@ -283,9 +294,12 @@ def _of_runtimes(runs: Sequence[Run], *, alone: bool = True) -> list[str]:
     value = judged_text(chosen.run)
     if is_unreliable(chosen.run):  # the proof stands behind it
         value = f"{headline_text(chosen.run)} ({_ALONE})"
-    lead = f"{UNTIL_THEN if undecided else 'Recommended: '}{found.label}, {noun_of(chosen.run)} {value}"
+    begin = UNTIL_THEN if undecided else AHEAD_ONLY if found.rivals else "Recommended: "
+    lead = f"{begin}{found.label}, {noun_of(chosen.run)} {value}"
     doubt = lines_of_undecided(undecided, chosen.run, name) if undecided else []
     rest = lines_of_overlooked([run for run in overlooked if run is not undecided], chosen, name)
+    command = compare_command([chosen.run, *found.rivals]) if found.rivals else ""
+    rest += [f"To decide, with less running beside it: {command}"] if command else []
     return [*doubt, f"{lead}; {first}", *facts, *rest]
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import prod
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -419,8 +420,8 @@ class Reason(NamedTuple):
 
 
 def prefer(peers: Sequence[Candidate], among: Sequence[Candidate] = ()) -> tuple[Candidate, list[Reason]]:
-    """Among runs whose speeds can't be told apart: fewest threads, probably faster in turns, better grade, least
-    memory, quickest start-up.
+    """Among runs whose speeds can't be told apart: fewest threads, probably faster in turns, better grade, ahead in
+    turns that decided nothing, least memory, quickest start-up.
 
     A metric decides nothing unless all of them have it. One of grade D has to be faster in turns, probably at least,
     than those of a better grade.
@@ -436,37 +437,65 @@ def prefer(peers: Sequence[Candidate], among: Sequence[Candidate] = ()) -> tuple
         brief = (_PROVEN if proven else _LIKELY) if is_unreliable(left[0].run) else _BETTER
         than = "" if brief == _BETTER else f" than those {_BETTER}"
         reasons.append(Reason(brief, f"chosen {which} {brief}{than}"))
-    for words, read, shown, share in _COSTS:
-        known = {one.run.id: read(one.run) for one in left}
-        costs = {key: cost for key, cost in known.items() if cost is not None}
-        if len(left) < 2:
-            continue
-        if len(costs) < len(left):
-            without.append(words.partition(" ")[2])
-            continue
-        limit = min(costs.values()) * (1 + share)
-        near = [one for one in left if costs[one.run.id] <= limit]
-        far = [one for one in left if costs[one.run.id] > limit]
-        if far:
-            others = enumerate_few([f"{one.label} has {shown(costs[one.run.id])}" for one in far])
-            reasons.append(Reason(words, f"chosen for the {words}: {shown(costs[near[0].run.id])}; {others}"))
-        left = near
-        if read is threads_of and (ahead := _ahead_in_turns(left)):
-            others = listing([one.label for one in left if one not in ahead])
+    for cost in _COSTS:
+        left = _least(left, cost, reasons, without)
+        if cost.read is threads_of and (likely := _probably_fastest(left)):
+            others = listing([one.label for one in left if one not in likely])
             reasons.append(Reason(PROBABLE, f"chosen as {PROBABLE} than {others}, which is not proven"))
-            left = ahead
+            left = likely
+        elif cost.words == _GRADE:
+            left = _ahead_in_turns(left, reasons)
     if len(left) > 1:
-        alike = [name for words, *_ in _COSTS if (name := words.partition(" ")[2]) not in without]
+        alike = [name for cost in _COSTS if (name := cost.noun) not in without]
         said = [f"no difference that matters in {listing(alike)}"] if alike else []
         said += [f"not every run has an interval of {listing(without)}"] if without else []
         reasons.append(Reason("", f"chosen by its {noun_of(left[0].run)} alone: {'; '.join(said)}"))
     return left[0], reasons
 
 
-def _ahead_in_turns(peers: Sequence[Candidate]) -> list[Candidate]:
+def _least(peers: Sequence[Candidate], cost: _Cost, reasons: list[Reason], without: list[str]) -> list[Candidate]:
+    """Return those of `peers` that cost least; append why, or what is not known of all of them."""
+    costs = {one.run.id: value for one in peers if (value := cost.read(one.run)) is not None}
+    if len(peers) < 2:
+        return list(peers)
+    if len(costs) < len(peers):
+        without.append(cost.noun)
+        return list(peers)
+    limit = min(costs.values()) * (1 + cost.share)
+    near = [one for one in peers if costs[one.run.id] <= limit]
+    if len(near) < len(peers):
+        others = [f"{one.label} has {cost.show(costs[one.run.id])}" for one in peers if one not in near]
+        why = f"chosen for the {cost.words}: {cost.show(costs[near[0].run.id])}; {enumerate_few(others)}"
+        reasons.append(Reason(cost.words, why))
+    return near
+
+
+def _probably_fastest(peers: Sequence[Candidate]) -> list[Candidate]:
     """Return those that no other one is probably faster than in turns; none where that is so of all, or of none."""
     ahead = [one for one in peers if not any(_is_likely_faster_in_turns(each, one) for each in peers)]
     return ahead if len(ahead) < len(peers) else []
+
+
+def _ahead_in_turns(peers: Sequence[Candidate], reasons: list[Reason]) -> list[Candidate]:
+    """Return the one that is ahead in turns, and those that turns prove to be as fast; append why the others are not.
+
+    Memory says nothing of what may be slower. All of `peers` where some pair took no turns.
+    """
+    if not took_turns([one.run for one in peers]):
+        return list(peers)
+    leader = max(peers, key=lambda one: prod(_speed_in_turns(one, each) for each in peers if each is not one))
+    behind = [one for one in peers if one is not leader and judged(leader, one).verdict != "same"]
+    if behind:
+        others = listing([one.label for one in behind])
+        reasons.append(Reason(AHEAD, f"chosen as {AHEAD} of {others}, which is not proven"))
+    return [one for one in peers if one not in behind]
+
+
+def _speed_in_turns(one: Candidate, other: Candidate) -> float:
+    """Return how many times as fast `one` is as `other` in turns, which they took."""
+    turns = turns_of(one, other)
+    assert turns is not None
+    return turns.ratio if one.is_rate else 1.0 / turns.ratio
 
 
 def _is_likely_faster_in_turns(one: Candidate, other: Candidate) -> bool:
@@ -488,22 +517,36 @@ def _cost_in(metric: str) -> Callable[[Run], float | None]:
     return read
 
 
-_COSTS: tuple[tuple[str, Callable[[Run], float | None], Callable[[float], str], float], ...] = (
-    ("fewest threads", threads_of, lambda value: f"{value:g}", 0.0),
-    (
-        "best grade",
+class _Cost(NamedTuple):
+    """What a run costs beside time: in words, how a run tells it, its text, and the share that doesn't matter."""
+
+    words: str
+    read: Callable[[Run], float | None]
+    show: Callable[[float], str]
+    share: float = 0.0
+
+    @property
+    def noun(self) -> str:
+        """``"threads"``: the words without their superlative."""
+        return self.words.partition(" ")[2]
+
+
+_GRADE = "best grade"
+_COSTS = (
+    _Cost("fewest threads", threads_of, lambda value: f"{value:g}"),
+    _Cost(
+        _GRADE,
         lambda run: None if run.trust is None else float(ord(run.trust.grade)),
         lambda cost: chr(int(cost)),
-        0.0,
     ),
-    ("least peak memory", _cost_in("memory_peak"), lambda value: quantity(value, "B"), PRACTICAL),
-    ("quickest start-up", _cost_in("startup_time"), lambda value: quantity(value, "s"), PRACTICAL),
+    _Cost("least peak memory", _cost_in("memory_peak"), lambda value: quantity(value, "B"), PRACTICAL),
+    _Cost("quickest start-up", _cost_in("startup_time"), lambda value: quantity(value, "s"), PRACTICAL),
 )
-"""In the order in which they decide: what it is, how a run tells it, its text, and the share that doesn't matter."""
-PROBABLE = "probably faster in turns"
+"""In the order in which they decide; turns without a proof do so behind threads and behind the grade."""
+PROBABLE, AHEAD = "probably faster in turns", "ahead in turns"
 _BETTER, _PROVEN = f"measured better than {UNRELIABLE}", f"of {UNRELIABLE} proven faster in turns"
 _LIKELY = f"of {UNRELIABLE} {PROBABLE}"
-TIES = (_BETTER, _PROVEN, _LIKELY, PROBABLE, *(words for words, *_ in _COSTS[1:]))
+TIES = (_BETTER, _PROVEN, _LIKELY, PROBABLE, AHEAD, *(cost.words for cost in _COSTS[1:]))
 """What decided in reasons of `prefer`, but for threads."""
 
 

@@ -1,7 +1,8 @@
 """The recommended run of each group of comparable runs, and the reasons for it.
 
 Only comparable runs are set against each other, by what was measured, as ``compare`` does it. Among those that can't
-be told apart from the fastest, the cheapest is recommended.
+be told apart from the fastest, the cheapest is recommended; where turns leave open which is faster, memory and start-up
+decide nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from edgewise.record import Run
 from edgewise.record.facts import precision_of
 from edgewise.report.bench.against import against_values, how_apart, in_full_precision, text_of_turns
 from edgewise.report.bench.ranking import (
+    AHEAD,
     TIES,
     Candidate,
+    are_apart,
     candidates_of,
     comparable_groups,
     every_candidate,
@@ -57,6 +60,7 @@ class Recommendation:
         label: the run's short name within that group; empty where there is none.
         tie: what it costs less than runs that are as fast, threads aside; empty where there are none.
         of: number of runs of the group.
+        rivals: where only an unproven ratio in turns speaks for the run, those that may be as fast.
     """
 
     run: str | None
@@ -65,6 +69,7 @@ class Recommendation:
     label: str = ""
     tie: str = ""
     of: int = 1
+    rivals: tuple[Run, ...] = ()
 
     def to_document(self) -> dict[str, object]:
         """``{"run": id or null, "why": […]}``, the shape on the command line."""
@@ -111,7 +116,8 @@ def _recommend(group: Sequence[Run], every: Sequence[Candidate]) -> Recommendati
     ranked, objections = candidates_of(group)
     if not ranked:
         return Recommendation(run=None, why=(*objections, *load_lines(group)), group=title, of=len(group))
-    chosen, reasons = prefer(peers_of(in_full_precision(ranked), every), ranked)
+    peers = peers_of(in_full_precision(ranked), every)
+    chosen, reasons = prefer(peers, ranked)
     why = _why(chosen, ranked) + [reason.full for reason in reasons]
     why += _remarks(chosen, ranked) + load_lines(group)
     path = "" if is_original(chosen.run) else path_of(chosen.run)[1]
@@ -120,8 +126,12 @@ def _recommend(group: Sequence[Run], every: Sequence[Candidate]) -> Recommendati
     if (undecided := find_undecided(group, chosen, ranked)) is not None:
         labels = labels_by_id(group)
         why += [_as_reason(line) for line in lines_of_undecided(undecided, chosen.run, lambda run: labels[run.id])]
-    why = [*why, *objections]
-    return Recommendation(run=chosen.run.id, why=tuple(why), group=title, label=label, tie=tie, of=len(group))
+    is_open = undecided is None and any(reason.brief == AHEAD for reason in reasons)
+    rivals = [one.run for one in peers if one is not chosen and not are_apart(one, chosen)] if is_open else []
+    return Recommendation(
+        run=chosen.run.id, why=(*why, *objections), group=title, label=label, tie=tie, of=len(group),
+        rivals=tuple(rivals),
+    )  # fmt: skip
 
 
 _NOUNS = {"latency": "median latency", "latency_paced": "median paced latency", "startup_time": "median latency"}
