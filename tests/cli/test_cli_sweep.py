@@ -368,6 +368,15 @@ def test_a_model_measured_in_one_place_has_no_best_and_a_vague_value_is_marked()
         "Latency: no best can be named for nets/fast.fake: only fake, 1 thread could be ranked (elsewhere grade D); "
         "measure again with --again --only 'nets/fast.fake on *'"
     )
+    missing = SweepResult(
+        suite="s", verb="bench", folder="f", cells=[*cells[:2], cells[0]], outcomes=[*outcomes[:2], None],
+        command="edgewise sweep suite.yaml",
+    )  # fmt: skip
+    assert (
+        missing.describe()
+        .answer[0]
+        .endswith("(elsewhere grade D); first measure the missing cells with edgewise sweep suite.yaml")
+    )
     assert document.tables[0].notes == ("? grade D: too uncertain to be ranked",)
 
 

@@ -391,8 +391,8 @@ def test_the_first_commands_of_next_prove_what_findings_would_save():
     run = with_findings(profiled_run(), "denormal-weights", "tiny-operators", "element-wise-chains", "channel-counts")
     engine = "-r onnxruntime/cpu --shape x=1x3'"
     assert next_section([run], again).lines[:3] == (
-        f"'edgewise compare kws.onnx without-denormals.onnx {engine} measures in turns what zeros save: docs/profile.md "
-        "has the lines that write this file",
+        "docs/profile.md has the lines that write without-denormals.onnx, with zeros; then 'edgewise compare kws.onnx "
+        f"without-denormals.onnx {engine} measures in turns what they save",
         f"'edgewise compare kws.onnx simplified.onnx {engine} measures in turns what 'onnxslim kws.onnx simplified.onnx' "
         "saves (tiny-operators)",
         "'edgewise profile kws.onnx' times the slow layers in every engine, and in turns which engine is faster "

@@ -347,7 +347,10 @@ def _proof_lines(
     lines = []
     if "denormal-weights" in codes:
         zeros = command("compare", "without-denormals.onnx", *alone)
-        lines.append(f"{zeros} measures in turns what zeros save: docs/profile.md has the lines that write this file")
+        lines.append(
+            f"docs/profile.md has the lines that write without-denormals.onnx, with zeros; then {zeros} measures in turns "
+            "what they save"
+        )
     if run.job.model.format == "onnx" and (simple := [code for code in codes if code in _SIMPLER]):
         tried = command("compare", "simplified.onnx", *alone)
         made = shlex.join(["onnxslim", name, "simplified.onnx"])

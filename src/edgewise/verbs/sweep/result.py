@@ -169,7 +169,7 @@ class SweepResult:
                 standings[name],
                 whole,
                 self.limits.get(name),
-                again=self._again_with,
+                way=self._way_to_best,
                 ways={model: ways[model] for model, one in standings[name].items() if one.without_turns},
             )
         ]
@@ -269,10 +269,13 @@ class SweepResult:
         """Return the command that measures all cells again; where it is not known, what it needs."""
         return again_command(self.command, self.only)
 
-    def _again_with(self, models: Sequence[str]) -> str:
-        """Return the command that measures the cells of `models` again."""
+    def _way_to_best(self, models: Sequence[str]) -> str:
+        """Return how a best of `models` is found: by measuring cells that are missing, else all of theirs again."""
+        if any(told is None and cell.model in models for cell, told in zip(self.cells, self.outcomes, strict=True)):
+            return f"first measure the missing cells with {self.command or 'the same command'}"
         left = {cell.model for cell in self.cells} - set(models)
-        return again_command(self.command, [pattern_of(model) for model in models]) if left else self._again
+        only = [pattern_of(model) for model in models] if left else self.only
+        return f"measure again with {again_command(self.command, only)}"
 
     @property
     def _absence(self) -> str:
@@ -451,7 +454,7 @@ def _best_lines(
     whole: Mapping[str, str],
     limit: float | None,
     *,
-    again: Callable[[Sequence[str]], str],
+    way: Callable[[Sequence[str]], str],
     ways: Mapping[str, str],
 ) -> list[str]:
     """``"Latency: best for 3 of 4 models: litert, 1 thread; open for det.onnx"``, or a line for each of a few models.
@@ -460,7 +463,7 @@ def _best_lines(
 
     Args:
         whole: place → its full name.
-        again: the command that measures the cells of some models again.
+        way: how a best of some models is found that have none.
         ways: model that took no turns → the command that measures it in turns; "" for none.
     """
     words, each = list[str](), list[str]()
@@ -488,7 +491,7 @@ def _best_lines(
             words.append(f"open for {whose}: {_listed(first)} can't be told from other places")
         if decided and (left := [model for model in models if model not in decided]):
             words.append(f"open for {enumerate_few(left)}")
-    words += _without_best(values, standings, whole, again)
+    words += _without_best(values, standings, whole, way)
     words += _without_turns(ways, len(values))
     unranked: dict[str, list[str]] = {}
     for model, standing in standings.items():
@@ -512,7 +515,7 @@ def _without_best(
     values: Values,
     standings: Mapping[str, Standing],
     whole: Mapping[str, str],
-    again: Callable[[Sequence[str]], str],
+    way: Callable[[Sequence[str]], str],
 ) -> list[str]:
     """Return why no best of some models can be named; empty where each has one, or is in one place."""
     without = [model for model, standing in standings.items() if standing.best is None and standing.unranked]
@@ -532,7 +535,7 @@ def _without_best(
         if models is one:
             places = list(dict.fromkeys(whole[standings[model].sole or ""] for model in models))
             why = f"only {_listed(places)} could be ranked (elsewhere {listing(whys)}{busy})"
-        words.append(f"no best can be named{whose}: {why}; measure again with {again(models)}")
+        words.append(f"no best can be named{whose}: {why}; {way(models)}")
     return words
 
 
