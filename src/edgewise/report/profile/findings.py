@@ -348,8 +348,8 @@ def _proof_lines(
     if "denormal-weights" in codes:
         zeros = command("compare", "without-denormals.onnx", *alone)
         lines.append(
-            f"docs/profile.md has the lines that write without-denormals.onnx, with zeros; then {zeros} measures in turns "
-            "what they save"
+            f"docs/profile.md has the lines that write without-denormals.onnx, with zeros; then {zeros} measures "
+            "in turns what they save"
         )
     if run.job.model.format == "onnx" and (simple := [code for code in codes if code in _SIMPLER]):
         tried = command("compare", "simplified.onnx", *alone)
