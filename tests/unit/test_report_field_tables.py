@@ -153,7 +153,9 @@ def test_networks_have_the_ratios_in_turns_which_order_them():
     back = InTurns(against=run_id(2), ratio=0.649, low=0.556, high=0.746, verdict="faster", method="turns")
     runs = [replace(make_run(1), in_turns=(back,)), replace(slow, in_turns=(found,)), apart]
     table = field_document("networks", runs).tables[0]
-    position = [column.title for column in table.columns].index("In turns")
+    titles = [column.title for column in table.columns]
+    position = titles.index("In turns")
+    assert position + 1 == titles.index("Latency (ms)")  # what decides stands first
     cells = {row[1].text + row[2].text: row[position] for row in table.rows}
     assert [cell.text for cell in cells.values()] == ["1", "–", "1.540× [1.340, 1.800]"]
     assert "measured in turns" in cells["onnxruntime/cpu1"].notes[0] and "decide" in cells["onnxruntime/cpu1"].notes[0]

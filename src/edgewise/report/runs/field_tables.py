@@ -60,8 +60,8 @@ _URL = re.compile(r"https?://[^\s<>\"]+")
 _NO_PLATFORM = "the run's record does not name the platform"
 _VAGUE = "grade D, the lowest: measure again before you quote the number"
 _TURNS = (
-    "the latencies of the other rows as multiples of this one's, measured in turns within minutes, which decide; the "
-    "latencies themselves were measured one after another"
+    "the other rows have their latencies as multiples of this one's, measured in turns, which decide; those in ms are "
+    "of each run alone"
 )
 _NO_DEVICE = "the run's record does not name the device"
 
@@ -397,9 +397,9 @@ def _zoo_tables(runs: Sequence[Run], options: Options) -> list[Table]:
 def _network_tables(runs: Sequence[Run], options: Options) -> list[Table]:
     """``Model | Runtime | Threads | Latency (ms) | Grade | Model Size (MB) | Accuracy``.
 
-    Ratios in turns follow the grade, where the runs have them. The precision follows the threads where there are
-    several networks. It, batch, scenario and device have columns where they tell rows apart, and always in a file for
-    machines.
+    Ratios in turns stand before the latencies, where the runs have them: they decide. The precision follows the threads
+    where there are several networks. It, batch, scenario and device have columns where they tell rows apart, and always
+    in a file for machines.
     """
     engines = short_engines(map(provider_of, runs))
     shared = 3 if len({threads_of(run) for run in runs}) == 1 else 0
@@ -424,9 +424,9 @@ def _network_tables(runs: Sequence[Run], options: Options) -> list[Table]:
     turns = _turns_column(runs)
     rank = 0 if not turns and sum(not column.hidden for column, _ in columns) == 3 else 1
     columns += [
+        *turns,
         (Column(title="Latency (ms)", numeric=True), lambda run: _latency(run, marked=False)),
         (Column(title="Grade"), _grade),
-        *turns,
         (Column(title="Model Size (MB)", numeric=True, rank=rank), _model_size),
         (Column(title="Accuracy", numeric=True, unit="%"), _accuracy_and_data),
     ]
