@@ -53,6 +53,14 @@ def test_what_reports_leave_out_is_not_ranked_and_says_why():
 
 
 @pytest.mark.parametrize("is_held", [True, False])
+def test_a_value_that_prints_as_the_best_one_does_not_look_better(is_held):
+    good, slow = make_run(1, latency=2.084e-4), make_run(2, latency=9e-4, runtime="tvm")
+    vague = make_run(3, latency=2.081e-4, runtime="litert", grade="D")
+    (found,) = standings([vague, good, slow], held=None if is_held else []).values()
+    assert (found.best, found.unranked) == (good.id, {vague.id: "grade D, may be as good"})
+
+
+@pytest.mark.parametrize("is_held", [True, False])
 def test_the_only_place_that_could_be_ranked_is_no_best(is_held):
     good, vague = make_run(1, latency=4e-4), make_run(2, latency=9e-4, runtime="litert", grade="D")
     (found,) = standings([vague, good], held=None if is_held else []).values()

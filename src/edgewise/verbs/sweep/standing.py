@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgewise.formatting import quantity
+from edgewise.metrics import METRICS
 from edgewise.record import InTurns, Run
 from edgewise.report.bench.against import how_apart
 from edgewise.report.bench.ranking import (
@@ -97,7 +99,7 @@ def _judged(metric: str, of_model: Mapping[str, Value], able: list[Candidate], e
         brief = next(filter(None, (objection_of(run).brief for run in value.runs)), UNRELIABLE)
         if chosen is None or len(standing) < 2:
             return brief
-        if _is_better(metric, value, of_model[places[chosen.run.id]]):
+        if _looks_better(metric, value, of_model[places[chosen.run.id]]):
             return f"{brief}, {LOOKS_BETTER}" if brief == UNRELIABLE else brief
         return f"{brief}, {MAY_BE}" if any(may_be_as_fast(run, chosen) for run in value.runs) else ""
 
@@ -152,7 +154,7 @@ def _by_values(metric: str, of_model: Mapping[str, Value]) -> Standing:
     best = min(ranked, key=lambda place: sign_of(metric) * of_model[place].value, default=None)
 
     def why(value: Value) -> str:
-        if best is None or len(ranked) < 2 or _is_better(metric, value, of_model[best]):
+        if best is None or len(ranked) < 2 or _looks_better(metric, value, of_model[best]):
             return f"{UNRELIABLE}, {LOOKS_BETTER}" if best is not None and len(ranked) > 1 else UNRELIABLE
         return f"{UNRELIABLE}, {MAY_BE}" if overlaps(value, of_model[best]) else ""
 
@@ -174,5 +176,8 @@ def _standing(*, best: str | None, alike: Set[str], unranked: Mapping[str, str],
     return Standing(best=best, alike=alike - {best}, unranked=told, **others)
 
 
-def _is_better(metric: str, value: Value, other: Value) -> bool:
-    return sign_of(metric) * (value.value - other.value) < 0
+def _looks_better(metric: str, value: Value, other: Value) -> bool:
+    """Whether a reader sees that `value` is better: two that print alike do not differ to anybody."""
+    better = sign_of(metric) * (value.value - other.value) < 0
+    unit = METRICS[metric].unit
+    return better and quantity(value.value, unit) != quantity(other.value, unit)
