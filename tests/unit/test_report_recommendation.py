@@ -16,7 +16,7 @@ from edgewise.report.bench.document import bench_document
 from edgewise.report.bench.ranking import candidates_of, comparable_groups, finalists, may_be_as_fast, rank_models
 from edgewise.report.bench.recommendation import recommendation, recommendations
 from edgewise.report.bench.speeds import speed_lines
-from edgewise.report.bench.tables import bench_table
+from edgewise.report.bench.tables import bench_table, ranking_table
 from edgewise.report.comparison.words import conclusion
 from edgewise.report.document.markdown import render_markdown
 from edgewise.report.document.text import to_text
@@ -1114,3 +1114,12 @@ def test_threads_decide_before_a_grade_that_turns_make_no_matter():
     other = of_threads(3, 1, 2.1e-3, runtime="litert")
     other, one = turns_between(other, replace(one, in_turns=()), 1.05, "inconclusive", low=0.9, high=1.2)
     assert recommendation([one, other]).run == run_id(3)  # as many threads: the grade decides
+
+
+@pytest.mark.parametrize(("high", "noted"), [(0.97, True), (1.01, False)])
+def test_a_place_that_is_shared_though_a_ratio_leaves_out_1_says_why(high, noted):
+    one, two = make_run(1, latency=1e-4, half=2e-5), make_run(2, latency=1.1e-4, half=2e-5, model=VWW)
+    notes = ranking_table(turns_between(one, two, 0.9, "inconclusive", low=0.84, high=high)).notes
+    assert notes[0] == "models that share a place: none is proven faster than another"
+    why = "a ratio within a place may leave out 1: its 95 % interval is narrower than what a proof takes"
+    assert (why in notes) == noted

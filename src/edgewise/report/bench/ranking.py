@@ -564,11 +564,13 @@ class RankedModel:
         place: 1 for all that none is proven faster than, 2 for those of the rest that none of it is, and so on; None
             where no run of the model qualifies.
         note: why a model with a better value has a worse place; empty where none has.
+        is_likely_apart: whether it is probably faster or slower than another one of its place.
     """
 
     run: Run
     place: int | None
     note: str = ""
+    is_likely_apart: bool = False
 
     @property
     def model(self) -> str:
@@ -590,14 +592,16 @@ def rank_models(runs: Sequence[Run]) -> list[RankedModel]:
             best.append(prefer(peers_of(candidates, every), candidates)[0])
         else:
             rest.append(RankedModel(run=group[0], place=None))
-    placed = [(place, one) for place, some in enumerate(levels(best, every), 1) for one in some]
+    places = levels(best, every)
+    placed = [(place, one) for place, some in enumerate(places, 1) for one in some]
     ranked = []
     for index, (place, one) in enumerate(placed):
         smaller = next(
             (each for other, each in placed[index + 1 :] if other > place and has_better_value(each, one)), None
         )
         note = _why_before(one, smaller, [*best, *every]) if smaller is not None else ""
-        ranked.append(RankedModel(run=one.run, place=place, note=note))
+        likely = any(likely_verdict(one, each) for each in places[place - 1] if each is not one)
+        ranked.append(RankedModel(run=one.run, place=place, note=note, is_likely_apart=likely))
     return ranked + rest
 
 

@@ -192,6 +192,8 @@ def ranking_table(runs: Sequence[Run], *, where: str = "") -> Table:
     ]
     places = [one.place for one in ranked if one.place is not None]
     notes = ["models that share a place: none is proven faster than another"] if len({*places}) < len(places) else []
+    if any(one.is_likely_apart for one in ranked):
+        notes.append("a ratio within a place may leave out 1: its 95 % interval is narrower than what a proof takes")
     if any(one.place is None for one in ranked):
         notes.append("–: not ranked, as no run of the model qualifies (failed, unreliable or outputs differ)")
     scope = group_title(chosen[0]).partition(", ")[2]
