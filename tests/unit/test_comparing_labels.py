@@ -79,6 +79,12 @@ def test_networks_of_functions_have_the_folder_of_the_file_with_the_function():
     ]  # fmt: skip
 
 
+def test_a_name_that_every_exporter_gives_has_its_folder_beside_other_names():
+    int8 = job_of("model.onnx", folder="out/ort-static").model
+    assert model_names([int8, job_of("net.onnx").model]) == ["ort-static/model.onnx", "net.onnx"]
+    assert model_names([int8, int8]) == ["model.onnx", "model.onnx"]
+
+
 def test_limits_tell_runs_of_one_program_apart_without_dates():
     limits = Constraints(cpus=0.3, memory_bytes=200_000_000)
     jobs = [replace(job_of(), target=TargetSpec(constraints=each)) for each in (limits, None)]

@@ -12,7 +12,7 @@ from edgewise.text import one_line
 
 def model_names(models: Sequence[ModelRef], *, hashed: bool = True) -> list[str]:
     """Return the name of each model; files of one name in several places also have their folders, as few as tell
-    them apart.
+    them apart. Beside other names, ``model.onnx`` and the like have one too, as exporters call every network so.
 
     Folders count from the working folder, as people type them.
 
@@ -24,7 +24,9 @@ def model_names(models: Sequence[ModelRef], *, hashed: bool = True) -> list[str]
     found = list(names)
     for name in set(names):
         alike = [index for index, each in enumerate(names) if each == name]
-        for depth in range(1 + max(len(folders[index]) for index in alike)):
+        deepest = max(len(folders[index]) for index in alike)
+        says_nothing = PurePath(name).stem == "model" and len(set(names)) > 1
+        for depth in range(min(deepest, int(says_nothing)), 1 + deepest):
             for index in alike:
                 own = folders[index]
                 found[index] = "/".join((*own[max(0, len(own) - depth) :], name))
