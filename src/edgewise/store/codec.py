@@ -116,6 +116,15 @@ def parse_time(text: str, *, what: str = "created_at") -> datetime:
         raise BadInput(f"{what}: {text!r} is not a time", advice="write it like 2026-01-31T12:00:00Z") from error
 
 
+def time_before(earlier: str, later: str) -> str:
+    """``"3 days ago"``, ``"just before"``: how long before `later` `earlier` was, both ISO 8601. Raises `BadInput`."""
+    seconds = (parse_time(later) - parse_time(earlier)).total_seconds()
+    for size, unit in ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute")):
+        if (count := int(seconds // size)) >= 1:
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just before"
+
+
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a run: what `edgewise runs schema` publishes."""
     schema = _adapter().json_schema()

@@ -114,6 +114,20 @@ class Context:
             yield
 
     @contextmanager
+    def reading(self) -> Iterator[Store | None]:
+        """Yield the store to look runs up in; None where none are kept.
+
+        Raises `StoreError` where there is none yet.
+        """
+        from edgewise.store import Store, open_store
+
+        if not self.keep or isinstance(self.store, Store):
+            yield self.store if self.keep and isinstance(self.store, Store) else None
+            return
+        with open_store(self.store, create=False) as store:
+            yield store
+
+    @contextmanager
     def saving(self) -> Iterator[Saver]:
         """Save runs in the store inside; say afterwards which could not be saved."""
         saver = Saver(self)

@@ -54,6 +54,7 @@ class Measured:
         again: by verb, the options of a profile's command that commands which follow need too.
         typed: sha256 of a model → how the command of a profile named its file.
         known: by id of a profiled run, what stored runs measured of what it advises.
+        earlier: what turns of stored runs proved of those of a benchmark that say something else now.
     """
 
     runs: Sequence[Run]
@@ -69,6 +70,7 @@ class Measured:
     again: Mapping[str, Sequence[str]] = field(default_factory=dict)
     typed: Mapping[str, str] = field(default_factory=dict)
     known: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    earlier: Sequence[str] = ()
 
     @property
     def led_by(self) -> Sequence[str]:
@@ -144,6 +146,10 @@ def measure(request: BenchRequest | ProfileRequest, context: Context) -> Measure
         if isinstance(request, BenchRequest):
             turns: WhoTakesTurns = None if request.is_prescribed else "finalists"
             found = execute(plan, context, meters=request.meters, turns=turns, budget_s=request.time_budget)
+            if len(found.runs) > 1:
+                from edgewise.verbs.bench.earlier_turns import find_earlier_turns
+
+                found = replace(found, earlier=find_earlier_turns(found.runs, context))
         else:
             turns = None if request.is_prescribed else "all"
             found = execute(plan, context, meters=False, turns=turns)
@@ -511,6 +517,7 @@ class RunPresentation(Presentation["Measured"]):
 
         if result.runs:
             document = bench_document(result.runs, places=True).led_by(result.led_by)
+            document = replace(document, answer=(*document.answer, *result.earlier))
             print_document(document, console, details=view.details)
 
     def notes(self, result: Measured) -> Sequence[str]:

@@ -9,7 +9,7 @@ from edgewise.errors import StoreError
 from edgewise.formatting import amount_text, factor_text
 from edgewise.record import Run
 from edgewise.record.facts import threads_of
-from edgewise.store.codec import parse_time
+from edgewise.store.codec import time_before
 from edgewise.store.preference import preference
 from edgewise.text import one_line
 
@@ -22,20 +22,14 @@ MOST_READ = 30
 """The newest runs of other files that are read for whether optimize made them of this one."""
 _SAME = ("device", "machine", "scenario", "batch", "shapes", "metric", "basis")
 """What runs have in common whose values compare."""
-_AGES = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 
 
 def find_measured(runs: Sequence[Run], context: Context) -> dict[str, dict[str, str]]:
     """Return by run, what was measured of ``threads`` and ``int8`` before, a line each; nothing without a store."""
-    from edgewise.store import Store, open_store
-
-    if not context.keep:
-        return {}
     try:
-        if isinstance(context.store, Store):
-            return {run.id: measured_before(run, context.store) for run in runs if run.profile is not None}
-        with open_store(context.store, create=False) as store:
-            return {run.id: measured_before(run, store) for run in runs if run.profile is not None}
+        with context.reading() as store:
+            profiled = [] if store is None else [run for run in runs if run.profile is not None]
+            return {run.id: measured_before(run, store) for run in profiled if store is not None}
     except StoreError:  # the advice is general then
         return {}
 
@@ -88,12 +82,5 @@ def _words(kind: str, row: RunRow, own: RunRow) -> str:
     verdict = f"{times} {'faster' if slow is own else 'slower'}" if is_clear else "no clear difference"
     values = [amount_text("s", each.value or 0.0, each.low, each.high) for each in (row, own)]
     name = f"{row.threads} threads" if kind == "threads" else f"{one_line(row.model)} on {row.runtime}/{row.provider}"
-    age = parse_time(own.created_at).timestamp() - parse_time(row.created_at).timestamp()
-    return f"{name}: {verdict} ({values[0]} against {values[1]} here), run {row.id}, grade {row.grade}, {_ago(age)}"
-
-
-def _ago(seconds: float) -> str:
-    for size, unit in _AGES:
-        if (count := int(seconds // size)) >= 1:
-            return f"measured {count} {unit}{'s' if count > 1 else ''} ago"
-    return "measured just before"
+    when = f"measured {time_before(row.created_at, own.created_at)}"
+    return f"{name}: {verdict} ({values[0]} against {values[1]} here), run {row.id}, grade {row.grade}, {when}"
