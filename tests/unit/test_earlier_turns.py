@@ -71,6 +71,18 @@ def test_what_says_the_same_or_of_other_settings_is_not_told(context, before, ve
     assert told(context, before, now) == []
 
 
+def test_runs_of_which_none_is_recommended_have_them_too(context):
+    now = [
+        replace(make_run(n, runtime=name, grade="D"), created_at=NOW) for n, name in ((3, "openvino"), (4, "litert"))
+    ]
+    one, two = turned((1, 2), 0.8, "faster")
+    two = replace(two, job=replace(two.job, runtime=now[1].job.runtime))
+    assert told(context, [one, two], now) == [
+        "22 minutes ago, in turns: openvino/cpu was 1.250× [1.219, 1.283] faster than litert/cpu; this benchmark leaves "
+        "that open"
+    ]
+
+
 def test_of_several_the_newest_is_told(context):
     older = turned((5, 6), 0.5, "faster", created_at="2026-03-06T04:00:00.000+00:00")
     now = turned((3, 4), 0.97, "inconclusive", created_at=NOW, half=0.1)

@@ -27,7 +27,7 @@ MOST_TOLD = 3
 
 
 def find_earlier_turns(runs: Sequence[Run], context: Context) -> list[str]:
-    """Return what earlier turns of the advised run with others of `runs` proved, where these say something else now.
+    """Return what earlier turns of the advised run, else the first, with others of `runs` proved that these don't.
 
     A line each, `MOST_TOLD` at most; none without a store. The earlier runs are of the same files, engine versions,
     settings and machine.
@@ -41,10 +41,11 @@ def find_earlier_turns(runs: Sequence[Run], context: Context) -> list[str]:
 
 
 def _lines(sweep: Sequence[Run], store: Store) -> Iterator[str]:
-    chosen, labels = chosen_of(sweep), labels_by_id(sweep)
-    others = [run for run in sweep if run is not chosen and run.status == "done"]
-    if chosen is None or not others:
+    done, labels = [run for run in sweep if run.status == "done"], labels_by_id(sweep)
+    if len(done) < 2:
         return
+    chosen = chosen_of(sweep) or done[0]
+    others = [run for run in done if run is not chosen]
     own = {run.id for run in sweep}
     found = _turns_before(chosen, own, store)
     for other in others if found else ():
