@@ -69,8 +69,9 @@ def as_model(run, size=180):
 
 
 WHY = (
-    "Why one is faster is not measured; of programs that run a network, this shows what starting costs (Python, "
-    "import, load, first inference): edgewise bench MODEL --scenario cold-start -r A,B"
+    "Why one is faster is not measured. Of programs that run a network, these measure the parts: what starting costs "
+    "(Python, import, load, first inference): edgewise bench MODEL --scenario cold-start -r A,B; what an inference takes, "
+    "with the threads and precision of each: edgewise bench MODEL -r A,B --threads 1,2"
 )
 
 

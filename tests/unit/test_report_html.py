@@ -22,12 +22,13 @@ from edgewise.record import Caution
 from edgewise.record.run import Trust
 from edgewise.report.bench import charts
 from edgewise.report.bench.charts import Series
+from edgewise.report.bench.page import bench_page
 from edgewise.report.charts import colour_of, render_svg
 from edgewise.report.files import write_report
 from edgewise.report.runs.field_tables import Options
 from patience import LIMIT_S
 from report_pages import Outline, render_html
-from sample_runs import all_runs, failed_run, make_run, run_id, same_model_runs, sampled
+from sample_runs import VWW, all_runs, failed_run, make_run, run_id, same_model_runs, sampled
 
 
 @cache
@@ -201,6 +202,23 @@ def drawn(chart):
     """Rows of the data of every layer."""
     rows = list(chart.spec.get("data", {}).get("values", []))
     return rows + [row for layer in chart.spec["layer"] for row in layer.get("data", {}).get("values", [])]
+
+
+@pytest.mark.parametrize(("latency", "titles"), [(1e-3, ["Latency by run"]), (1e-2, [
+    "kws.onnx, single-stream, batch 1: Latency by run", "vww.tflite, single-stream, batch 1: Latency by run",
+])])  # fmt: skip
+def test_runs_of_one_task_have_one_axis_unless_one_is_too_short_to_be_seen(latency, titles):
+    found = bench_page([make_run(1), make_run(2, model=VWW, latency=latency)]).charts()
+    assert [chart.title for chart in found if chart is not None and chart.title.endswith("Latency by run")] == titles
+
+
+def test_the_curve_of_programs_is_of_their_executions():
+    run = make_run(1)
+    series = Series(
+        run=replace(run, job=replace(run.job, command=("python", "a.py"))), label="a.py", colour=colour_of(0)
+    )
+    assert charts.curve_chart([series]).title == "Share of executions done within a time"
+    assert charts.curve_chart([replace(series, run=run)]).title == "Share of inferences done within a time"
 
 
 def test_charts_hold_the_runs_numbers_and_say_what_they_leave_out():

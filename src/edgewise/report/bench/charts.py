@@ -101,7 +101,7 @@ def distribution_chart(group: Sequence[Series], *, zoomed: bool = False) -> char
 
 
 def curve_chart(group: Sequence[Series]) -> charts.Chart | None:
-    """Return the share of inferences that are done within a time (ECDF); None where no run has samples of a time."""
+    """Return the share of inferences or executions done within a time (ECDF); None where no run has samples of one."""
     found = [(one, row) for one in group if (row := one.row) is not None and row.samples and row.unit == "s"]
     if not found:
         return None
@@ -116,11 +116,10 @@ def curve_chart(group: Sequence[Series]) -> charts.Chart | None:
             values.append({"run": one.label, "x": _short(inside[index] * scale), "share": _short(share)})
     legend = legend_below([one.label for one, _ in found], width=charts.NARROW)
     tails = [f"{one.label}: {_quantiles(row)}" for one, row in found]
-    shares = charts.number_axis("share", "share of inferences", domain=[0, 1]) | {
-        "axis": {"format": "%", "tickCount": 5}
-    }
+    what = "executions" if found[0][0].run.job.command else "inferences"
+    shares = charts.number_axis("share", f"share of {what}", domain=[0, 1]) | {"axis": {"format": "%", "tickCount": 5}}
     return charts.series_chart(
-        "Share of inferences done within a time",
+        f"Share of {what} done within a time",
         values,
         x=_from_zero("x", f"{METRICS[found[0][1].metric].label} ({unit})", upper=_short(limit * scale)),
         y=shares,
@@ -129,7 +128,7 @@ def curve_chart(group: Sequence[Series]) -> charts.Chart | None:
         height=220,
         wide=False,
         description="; ".join(tails),
-        caption="Steeper is steadier; a long tail to the right means that some inferences are slow."
+        caption=f"Steeper is steadier; a long tail to the right means that some {what} are slow."
         + (f" Drawn through {CURVE_POINTS} samples a run, {_BY_RANK}." if thinned else "")
         + _beyond(beyond, found),
     )

@@ -142,6 +142,7 @@ def why_programs_differ(runs: Sequence[Run]) -> list[str]:
     if len({own or words[:1] for own, words in zip(scripts, commands, strict=True)}) < 2:
         return []
     return [
-        "Why one is faster is not measured; of programs that run a network, this shows what starting costs (Python, "
-        "import, load, first inference): edgewise bench MODEL --scenario cold-start -r A,B"
+        "Why one is faster is not measured. Of programs that run a network, these measure the parts: what starting "
+        "costs (Python, import, load, first inference): edgewise bench MODEL --scenario cold-start -r A,B; what an "
+        "inference takes, with the threads and precision of each: edgewise bench MODEL -r A,B --threads 1,2"
     ]

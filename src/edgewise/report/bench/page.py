@@ -10,7 +10,7 @@ from edgewise.record import Run
 from edgewise.report.bench import charts
 from edgewise.report.bench.charts import Series
 from edgewise.report.bench.document import answer_by_device, bench_document, default_title, summary_of, title_of_group
-from edgewise.report.bench.ranking import comparable_groups
+from edgewise.report.bench.ranking import comparable_groups, sweeps
 from edgewise.report.bench.sustained import sustained_charts
 from edgewise.report.charts import Chart, colour_of
 from edgewise.report.document import Document, Section, lines_of, pairs_table
@@ -22,6 +22,10 @@ from edgewise.text import one_line
 
 MOST_DRAWN = 24
 """Number of runs with a chart of their own; hundreds would take minutes to render."""
+MOST_TOGETHER = 12
+"""Number of runs of one task on one axis; of more, those of each model have one."""
+MOST_APART = 10.0
+"""Ratio of the largest to the smallest value up to which one axis from 0 shows both."""
 _GRADES = (
     "measured values were observed here; derived ones are computed from those; simulated and estimated ones are not "
     "observations and say so; grades run from A (best) to D"
@@ -74,9 +78,11 @@ def facts_section(runs: Sequence[Run]) -> Section:
 
 
 def _charts(runs: Sequence[Run]) -> list[Chart | None]:
-    """Return the charts of each comparable group: colours by place in the page, names that tell the group apart."""
+    """Return the charts, runs of one task on one axis: colours by place in the page, names that tell runs apart."""
     colours = {run.id: colour_of(index) for index, run in enumerate(runs)}
-    groups = comparable_groups(runs)
+    groups = [
+        group for some in sweeps(runs) for group in ([some] if _have_one_axis(some) else comparable_groups(some))
+    ]
     found: list[Chart | None] = []
     for group in groups:
         series = [
@@ -84,9 +90,17 @@ def _charts(runs: Sequence[Run]) -> list[Chart | None]:
             for run, label in zip(group, distinct_names(labels_of(group)), strict=True)
         ]
         whose = f"{title_of_group(group, runs)}: " if len(groups) > 1 else ""
+        if whose and len({run.job.model.family for run in group}) > 1:
+            whose = whose.removeprefix(f"{one_line(group[0].job.model.name)}, ")
         drawn = [*sustained_charts(series), *(make(series) for make in charts.GROUP_CHARTS)]
         found += [each and replace(each, title=whose + each.title) for each in drawn]
     return found
+
+
+def _have_one_axis(sweep: Sequence[Run]) -> bool:
+    """Return whether each of a few runs can be read beside the slowest one."""
+    values = [value for run in sweep if (value := run.value(run.headline))]
+    return len(sweep) <= MOST_TOGETHER and max(values, default=0.0) <= MOST_APART * min(values, default=0.0)
 
 
 def _parts(runs: Sequence[Run], options: Options) -> list[tuple[str, list[Document]]]:
