@@ -264,6 +264,20 @@ def test_the_end_that_is_foretold_has_cells_by_their_model_and_the_turns(monkeyp
     assert "0 of 4 cells to carry out; time: 0 s\n" in capsys.readouterr().out
 
 
+def test_a_network_of_the_zoo_has_its_name_in_the_suite_everywhere(capsys):
+    """It had that of its file in the progress and in cautions, behind a folder's."""
+    suite = write(models=["zoo:ds-cnn@0.25"], runtimes=["onnxruntime"], threads=["1"])
+    assert run(["sweep", suite, "--details"]) == 0
+    out, err = capsys.readouterr()
+    assert "Cell 1 of 1: zoo:ds-cnn@0.25 on onnxruntime, 1 thread; " in err
+    assert "[1/1] zoo:ds-cnn@0.25 · onnxruntime/cpu 1T " in err
+    assert "ds-cnn-w0.25" not in err
+    file = "zoo:ds-cnn@0.25: suite-results/models/ds-cnn-w0.25.onnx"
+    assert out.count("ds-cnn-w0.25") == 1 and file in out
+    with open_store() as store:
+        assert store.get("last").job.model.name == "ds-cnn-w0.25.onnx", "as every other command has it"
+
+
 def test_waiting_for_busy_devices_is_said_beside_the_time_that_is_left(monkeypatch):
     titles = _stages(monkeypatch)
     _took(monkeypatch, {"fast": 60.0}, waited=90.0)

@@ -20,16 +20,25 @@ from edgewise.comparing.finals import MOST, SWEPT_S
 from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.grouping import by_key
-from edgewise.progress import LogLine, StageStarted, emit
+from edgewise.progress import (
+    Event,
+    JobStarted,
+    LogLine,
+    RunFinished,
+    SamplesStarted,
+    StageStarted,
+    emit,
+    reporting_changed,
+)
 from edgewise.record import Run
 from edgewise.store import open_store
 from edgewise.text import enumerate_few, listing
 from edgewise.units import long_time
 from edgewise.verbs.measuring import take_turns
 from edgewise.verbs.outcome import PREFIX, Outcome, outcome_of, read_outcome
-from edgewise.verbs.sweep.cells import Cell, Model, Requests, cells_of, unreadable, versions_of_engines
+from edgewise.verbs.sweep.cells import ZOO, Cell, Model, Requests, cells_of, unreadable, versions_of_engines
 from edgewise.verbs.sweep.ledger import RESULTS, Ledger
-from edgewise.verbs.sweep.result import SweepResult
+from edgewise.verbs.sweep.result import SweepResult, with_name_of_model
 from edgewise.verbs.sweep.suite import read_suite
 from edgewise.verbs.verb import carry_out, words_of
 
@@ -364,7 +373,20 @@ def _work(plan: Plan, at: int, context: Context) -> Any:
         raise plan.unread[at]
     plan.require_unchanged(at, plan.requests.model(cell.model))
     # The progress and the token of the sweep stay in force.
-    return carry_out(plan.request(at), replace(context, progress=None, cancel=None))
+    with reporting_changed(partial(_renamed, cell.model)):
+        return carry_out(plan.request(at), replace(context, progress=None, cancel=None))
+
+
+def _renamed(model: str, event: Event) -> Event:
+    """Return the event about a network of the zoo with its name in the suite, which its file does not have."""
+    if not model.startswith(ZOO):
+        return event
+    if isinstance(event, JobStarted | SamplesStarted):
+        # The name is no path, so that no folder is shown before it.
+        return replace(event, job=replace(event.job, model=replace(event.job.model, name=model, path=model)))
+    if isinstance(event, RunFinished):
+        return replace(event, run=with_name_of_model(event.run, model))
+    return event
 
 
 def _result(plan: Plan, left: Sequence[int]) -> SweepResult:
