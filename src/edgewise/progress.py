@@ -7,7 +7,7 @@ Code that works calls `emit`; a `Progress` is put in force with `reporting_to`. 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -225,6 +225,14 @@ def emit(event: Event) -> None:
     progress = _PROGRESS.get()
     if progress is not None:
         progress(event)
+
+
+@contextlib.contextmanager
+def reporting_changed(change: Callable[[Event], Event]) -> Iterator[None]:
+    """Give the progress in force what `change` returns for each event of the block."""
+    before = _PROGRESS.get()
+    with reporting_to(None if before is None else lambda event: before(change(event))):
+        yield
 
 
 @contextlib.contextmanager

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Literal
 
 import pytest
@@ -14,6 +16,7 @@ import yaml
 from edgewise.cli.main import run
 from edgewise.errors import BadInput, ExitCode, RunFailed
 from edgewise.metrics import METRICS
+from edgewise.progress import StageStarted
 from edgewise.record import InTurns, Run
 from edgewise.record.caution import Caution
 from edgewise.record.run import Failure, LabPlace, Trust
@@ -191,9 +194,10 @@ def test_places_that_may_be_the_best_are_measured_in_turns_once(turns, capsys):
     both = [["fast.fake 1", "fast.fake 2"]]
     turns.slower[1] = 1.25
     assert run(["sweep", suite, "--dry-run"]) == 0
-    assert "2 of 2 cells to carry out; time: not known before one is finished, then at most 120 s in turns" in (
-        capsys.readouterr().out
-    )
+    assert (
+        "2 of 2 cells to carry out; time: not known before one is finished, then up to 2 min in turns, "
+        "without waiting for busy devices"
+    ) in " ".join(capsys.readouterr().out.split())
     assert run(["sweep", suite]) == 0
     out, err = capsys.readouterr()
     first = "Latency: best for nets/fast.fake: fake, 2 threads, 1.00 ms, proven in turns\n2 of 2 cells are finished\n"
@@ -207,6 +211,81 @@ def test_places_that_may_be_the_best_are_measured_in_turns_once(turns, capsys):
     assert run(["sweep", suite, "-q"]) == 0 and turns.asked == both  # as they are in the store
     assert capsys.readouterr().out.startswith(first)
     assert run(["sweep", suite, "-q", "--again"]) == 0 and turns.asked == both * 2
+
+
+def _took(monkeypatch, seconds: Mapping[str, float], **fields: object) -> None:
+    """Make cells of a model whose name has a word take so long, s, and the time of day stand still at 12:00."""
+    done = work.outcome_of
+
+    def outcome_of(key, cell, *rest):
+        outcome, result = done(key, cell, *rest)
+        return replace(outcome, seconds=next(took for word, took in seconds.items() if word in cell), **fields), result
+
+    still = SimpleNamespace(time=lambda: 12 * 3600.0, strftime=time.strftime, localtime=time.gmtime)
+    monkeypatch.setattr(work, "outcome_of", outcome_of)
+    monkeypatch.setattr(work, "time", still)
+
+
+def _stages(monkeypatch) -> list[str]:
+    titles: list[str] = []
+
+    def note(event: object) -> None:
+        if isinstance(event, StageStarted):
+            titles.append(event.title)
+
+    monkeypatch.setattr(work, "emit", note)
+    monkeypatch.setattr("edgewise.verbs.measuring.emit", note)
+    return titles
+
+
+def test_the_end_that_is_foretold_has_cells_by_their_model_and_the_turns(monkeypatch, capsys):
+    suite, titles = write(order="listed"), _stages(monkeypatch)
+    _took(monkeypatch, {"slow": 300.0, "fast": 60.0})
+    ticks = iter([0.0, 10.0, 10.0, 16.0])
+    monkeypatch.setattr(work, "now", lambda: next(ticks))
+    assert run(["sweep", suite, "-q"]) == 0
+    assert [title.partition("; ")[2].partition("; nets")[0] for title in titles[:4]] == [
+        "left: not known before one is finished, then up to 4 min in turns",
+        "left: about 3 min for the cells (by 1 finished) and up to 4 min in turns, until 12:03 to 12:07",
+        "left: about 2 min for the cells (by 2 finished) and up to 4 min in turns, until 12:02 to 12:06",
+        "left: about 5 min for the cells (by 3 finished) and up to 4 min in turns, until 12:05 to 12:09",
+    ]
+    assert [title.partition(":  ")[0].partition(": The")[0] for title in titles[4:]] == [
+        "In turns 1 of 2, up to 4 min left, until 12:04 at the latest; nets/fast.fake",
+        "In turns 2 of 2, about 10 s left, until 12:00; nets/slow.fake",
+    ]
+    capsys.readouterr()
+    assert run(["sweep", suite, "--again", "--dry-run"]) == 0
+    assert (
+        "4 of 4 cells to carry out; time: about 12 min for the cells (by 4 finished) and up to 4 min in turns, "
+        "without waiting for busy devices"
+    ) in " ".join(capsys.readouterr().out.split())
+    assert run(["sweep", suite, "--dry-run"]) == 0
+    assert "0 of 4 cells to carry out; time: 0 s\n" in capsys.readouterr().out
+
+
+def test_a_network_of_the_zoo_has_its_name_in_the_suite_everywhere(capsys):
+    """It had that of its file in the progress and in cautions, behind a folder's."""
+    suite = write(models=["zoo:ds-cnn@0.25"], runtimes=["onnxruntime"], threads=["1"])
+    assert run(["sweep", suite, "--details"]) == 0
+    out, err = capsys.readouterr()
+    assert "Cell 1 of 1: zoo:ds-cnn@0.25 on onnxruntime, 1 thread; " in err
+    assert "[1/1] zoo:ds-cnn@0.25 · onnxruntime/cpu 1T " in err
+    assert "ds-cnn-w0.25" not in err
+    file = "zoo:ds-cnn@0.25: suite-results/models/ds-cnn-w0.25.onnx"
+    assert out.count("ds-cnn-w0.25") == 1 and file in out
+    with open_store() as store:
+        assert store.get("last").job.model.name == "ds-cnn-w0.25.onnx", "as every other command has it"
+
+
+def test_waiting_for_busy_devices_is_said_beside_the_time_that_is_left(monkeypatch):
+    titles = _stages(monkeypatch)
+    _took(monkeypatch, {"fast": 60.0}, waited=90.0)
+    assert run(["sweep", write(models=["nets/fast.fake"], threads=["1"], repeats=2), "-q"]) == 0
+    assert titles[1].partition("; ")[2] == (
+        "left: about 1 min for the cells (by 1 finished), until 12:01; "
+        "waiting for busy devices not counted, 1.5 min so far"
+    )
 
 
 def test_of_places_that_turns_cant_tell_apart_the_reason_of_reports_decides(capsys):

@@ -20,7 +20,7 @@ from edgewise.optimizing.variant import Optimization
 FRAGILE = "/features/features.2/features.2.0/Conv"
 UNDECIDED = (
     "not proven faster: ", "probably faster, not proven: ", "not faster by an amount that matters: ", "probably slower, not proven: ", "undecided: ",
-    "not raced: the time budget left no room",
+    "not raced: the time budget ", "not raced: short measurements of others ",
 )  # fmt: skip
 """How a variant is told whose speed a busy machine hid."""
 

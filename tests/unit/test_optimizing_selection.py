@@ -418,6 +418,48 @@ def test_so_many_race_as_have_the_rounds_of_a_verdict(course, monkeypatch, clock
     assert [name for name in names if one[name].stage == "raced"] == names[:3]
 
 
+@pytest.mark.parametrize(("round_s", "note"), [
+    (2.0, "a race of 3 needs about 36 s, and 29 s of the time budget of 5 min were left → --time-budget 310s"),
+    (0.5, ""),  # eight rounds of three take 12 s
+    (None, "a race of 3 needs about 36 s, and 29 s of the time budget of 5 min were left → --time-budget 310s"),
+])  # fmt: skip
+def test_settings_are_raced_where_the_rounds_of_the_last_race_have_room(course, clock, round_s, note):
+    """At 271 of 300 s "the time budget left no room", though the race before had taken a second a round."""
+    asked, one = course(
+        [judged(ORIGINAL), judged(INT8)],
+        {INT8: (1.5, 1.4, 1.6)},
+        {INT8: (1.5, 1.4, 1.6), TWO: (1.6, 1.2, 1.9)},
+    )
+    one.selection = replace(one.selection, settings=replace(one.selection.settings, budget_s=300.0))
+    one.race()
+    one.standings = replace(one.standings, round_s=round_s)
+    one.selection = replace(one.selection, end_by=clock.now() + 29.0)
+    one.tune("2 threads")
+    assert one.standings.notes == ((f"settings of litert were not tried on {INT8}: {note}",) if note else ())
+    assert len(asked) == (1 if note else 2)
+
+
+def test_a_race_tells_how_long_a_round_of_a_variant_took(course, clock, monkeypatch):
+    _, one = course([judged(ORIGINAL), judged(INT8)], {INT8: (1.5, 1.4, 1.6)})
+    scripted = selection.race
+
+    def race(*everybody, **settings):
+        clock.let_pass(30.0)
+        return scripted(*everybody, **settings)
+
+    monkeypatch.setattr(selection, "race", race)
+    one.selection = replace(one.selection, end_by=clock.now() + 300.0)
+    one.race()
+    assert one.standings.round_s == 30.0 / (2 * len(RUN.sessions))
+
+
+def test_a_race_without_time_says_what_it_needs(course, clock):
+    _, one = course([judged(ORIGINAL), judged(INT8)])
+    one.selection = replace(one.selection, end_by=clock.now() + 5.0)
+    one.race()
+    assert one[INT8].why == "not raced: the time budget left 5 s, and a race needs 8 s"
+
+
 @pytest.mark.parametrize(("speed", "why"), [(None, ""), (0.8, "; slow kernels")])
 def test_a_missing_prediction_is_no_reason_for_being_slower(course, speed, why):
     """ "slower: 0.89×; the time for the pre-flight was used up" """
@@ -444,7 +486,9 @@ def test_what_a_race_did_not_reach_was_not_rejected(course, monkeypatch):
     one.race()
     assert [one[name].unreached for name in names] == [False, *[True] * 8]
     assert one[names[1]].why == "not raced: interrupted" and one[names[1]].stage == "judged"
-    assert one[names[2]].why == "not raced: the time budget left no room for a short measurement"
+    assert one[names[2]].why == (
+        "not raced: short measurements of others took their 30% of what the time budget had left"
+    )
 
 
 def test_a_file_in_another_precision_gets_no_second_one():

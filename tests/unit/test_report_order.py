@@ -46,8 +46,8 @@ def test_the_second_of_two_is_held_against_the_first_with_ratio_interval_and_tur
     told = "openvino/cpu is 1.09× faster than onnxruntime/cpu (ratio 0.917, 95 % interval 0.898 to 0.936, measured in turns)"
     assert order_line(runs) == told
     assert order_line(runs[::-1]).startswith("onnxruntime/cpu is 1.09× slower than openvino/cpu (ratio 1.091, ")
-    first, second = profile_document(runs).answer[:2]
-    assert first.startswith("openvino/cpu (fastest) takes 870 ± 9 µs: ") and second == told
+    first, *others = profile_document(runs).answer
+    assert first == told and any(line.startswith("openvino/cpu (fastest) takes 870 ± 9 µs: ") for line in others)
     assert f"<strong>{told}.</strong>" in json.loads(render_graph(runs, ".html"))["part"]
     assert told in render_profile_html(runs)
 
@@ -78,11 +78,13 @@ def test_the_line_of_two_names_the_load_where_statistics_disagree():
     assert disagreement_line([second]) == ""
 
 
-def test_the_first_line_is_of_the_engine_that_turns_favour_also_without_proof():
+def test_the_engine_that_turns_favour_is_named_also_without_proof():
     """It crowned the engine of the least latency alone, which turns found slower."""
     runs = two(1.15, "inconclusive", spread=0.06)
     assert leader_of(runs) == (runs[0], "onnxruntime/cpu (probably fastest)")
-    assert profile_document(runs).answer[0].startswith("onnxruntime/cpu (probably fastest) takes 1.00 ± 0.01 ms: ")
+    slow, fast = (line for line in profile_document(runs).answer if " µs: " in line or " ms: " in line)
+    assert slow.startswith("openvino/cpu takes 870 ± 9 µs: ")
+    assert fast.startswith("onnxruntime/cpu (probably fastest) takes 1.00 ± 0.01 ms: ")
     assert leader_of(two(1.01, "inconclusive"))[1] == "onnxruntime/cpu (least time in turns, not proven)"
     assert leader_of(two(0.87, "faster"))[1] == "openvino/cpu (fastest)"
     assert leader_of([profiled_run(), faster_run()])[1] == "openvino/cpu (least latency)"
@@ -178,8 +180,8 @@ def test_on_a_terminal_what_changed_stands_before_conditions_findings_and_next()
     assert engines.index("Engine against engine") < engines.index("Conditions and limits")
 
 
-def test_the_charts_begin_with_the_engine_of_the_first_line():
-    titles = [chart.title for chart in profile_page(two(0.9, "faster")).charts() if chart]
+def test_the_charts_begin_with_the_slower_engine():
+    titles = [chart.title for chart in profile_page(two(1.1, "slower")).charts() if chart]
     assert titles[0].endswith(": openvino/cpu") and titles[-1] == "The largest differences"
     assert [title.endswith(": onnxruntime/cpu") for title in titles[:-1]] == sorted(
         title.endswith(": onnxruntime/cpu") for title in titles[:-1]

@@ -52,6 +52,11 @@ def how_many(seconds: float, each: float) -> int:
     return max(1, min(MOST, int(seconds // each) - 1))
 
 
+def time_of_each(round_s: float | None) -> float:
+    """Return the time that each variant adds to a race, s, where a round took each `round_s`; None is not known yet."""
+    return max(LEAST_ROUNDS * round_s, min(EACH_S, ROUNDS * round_s)) if round_s else EACH_S
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screening:
     """Results of short measurements.

@@ -46,6 +46,7 @@ from edgewise.optimizing.variant import (
 from edgewise.optimizing.variant_cache import VariantCache, applied_pass
 from edgewise.progress import StageStarted, emit
 from edgewise.record import Job, ModelRef, Run, RuntimeSpec
+from edgewise.units import long_time
 
 RACE_SHARE = 0.4
 """Share of the time budget for races."""
@@ -172,6 +173,15 @@ class Search:
         """Return an undecided variant of a search that was cancelled."""
         last = "raced" if self._settings.judge is None else "estimated"
         return one.leave(f"not {last if one.stage == 'judged' else 'judged'}: interrupted")
+
+    @property
+    def _late(self) -> str:
+        """Why a variant is not made that the time before the races has no room for."""
+        budget_s, next_ = self._settings.budget_s, "races" if self._settings.judge is None else "estimates"
+        return (
+            f"not tried: the {1.0 - RACE_SHARE:.0%} of the time budget of {long_time(budget_s)} that are for making "
+            f"variants were used up; the rest is for {next_}"
+        )
 
     def _left(self) -> float:
         """Time before the races, s."""
@@ -394,7 +404,7 @@ class Search:
             left = self._left()
             if left <= 0:
                 for engine in task.engines:
-                    one = self._candidate(task, engine).leave("not tried: the time budget left no room")
+                    one = self._candidate(task, engine).leave(self._late)
                     self._found[one.id] = one
                 self._stopped = "the time budget"
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -10,6 +11,7 @@ from edgewise.clock import now
 from edgewise.comparing.comparison import Comparison, ComparisonResult, Variant
 from edgewise.comparing.criteria import Criteria
 from edgewise.comparing.ranking import find_pareto_front
+from edgewise.errors import as_flag
 from edgewise.evaluating.run_records import cautions_of
 from edgewise.metrics import METRICS
 from edgewise.model.eager import EAGER
@@ -29,10 +31,9 @@ from edgewise.optimizing.factors import find_apart, find_engine_step
 from edgewise.optimizing.planning import PlannedTask
 from edgewise.optimizing.race import (
     EACH_S,
-    LEAST_ROUNDS,
     LONG_TURNS,
     MOST,
-    ROUNDS,
+    SCREEN_SHARE,
     SHORT_TURNS,
     TURNS_S,
     NamedJob,
@@ -41,6 +42,7 @@ from edgewise.optimizing.race import (
     measure_alone,
     race,
     screen,
+    time_of_each,
 )
 from edgewise.optimizing.search_settings import SearchSettings
 from edgewise.optimizing.variant import (
@@ -58,10 +60,13 @@ from edgewise.optimizing.variant import (
 from edgewise.progress import StageStarted, emit
 from edgewise.record import Run
 from edgewise.text import listing
-from edgewise.units import significant
+from edgewise.units import long_time, significant
 
 LEAST_RACE_S = 8.0
 """Least time for a race, s."""
+LATE_FOR_SCREEN = (
+    f"not raced: short measurements of others took their {SCREEN_SHARE:.0%} of what the time budget had left"
+)
 SHORT_METHOD = (
     f"the original's latency over the variant's in a short race, {SHORT_TURNS} turns each, or {LONG_TURNS} where it "
     "was repeated; no interval"
@@ -78,6 +83,7 @@ class Standings:
         candidates: all other variants, by id, in the order of the plan.
         races: results of the races, in order.
         ranked: the race whose ranking counts; None before a race.
+        round_s: time that a round of the last race took for each variant, s; None before a race.
         stopped: why variants were left out; empty where none were.
         interrupted: whether the last race, or in the end the search, was cancelled.
         sensitivity: of layers, the most fragile first; empty where it was not measured.
@@ -89,6 +95,7 @@ class Standings:
     candidates: Mapping[str, Candidate] = field(default_factory=dict)
     races: tuple[ComparisonResult, ...] = ()
     ranked: ComparisonResult | None = None
+    round_s: float | None = None
     notes: tuple[str, ...] = ()
     stopped: str = ""
     interrupted: bool = False
@@ -148,8 +155,7 @@ class Selection:
             short = screen(original, others, end_by=self.end_by, seed=self.settings.seed)
             took = now() - begin
             round_s = took / max(1, len(runners) - len(short.unreached)) + TURNS_S
-            each = max(LEAST_ROUNDS * round_s, min(EACH_S, ROUNDS * round_s))
-            first = short.order[: how_many(left - took, each)]
+            first = short.order[: how_many(left - took, time_of_each(round_s))]
             kept = {*first, *_find_references(standings.original, runners, short)}
             kept |= _find_unchanged(kept, standings.everything, short)
             behind = {one.id: _leave_behind(one, short, first) for one in runners if one.id not in kept}
@@ -177,10 +183,11 @@ class Selection:
         again = [standings.candidates[step]] if step not in (None, ORIGINAL, best) else []
         again = [one for one in again if not one.rejected and one.stage in ("judged", "raced")]
         again += [] if best is None else [base]
-        most = min(MOST, int(self.left // EACH_S) - 1) - len(again)
+        each = time_of_each(standings.round_s)
+        most, left = min(MOST, int(self.left // each) - 1) - len(again), self.left
         if most < 1:
-            engine = base.job.runtime.name
-            note = f"{UNTRIED_SETTINGS}{engine} were not tried on {base.id}: the time budget left no room"
+            note = f"{UNTRIED_SETTINGS}{base.job.runtime.name} were not tried on {base.id}: "
+            note += self._why_no_race(2 + len(again), each, left)
             return replace(standings, notes=(*standings.notes, *([note] if tasks else [])))
         changed = (
             one for task in tasks if (one := with_settings(base, task, threads=self.settings.threads)) is not None
@@ -200,6 +207,15 @@ class Selection:
         if not any(after.candidates[one.id].accepted for one in runners):
             after = replace(after, ranked=standings.ranked)
         return self._show_original(after)
+
+    def _why_no_race(self, count: int, each: float, left: float) -> str:
+        """Return what a race of `count` variants needs, each `each` s, and the budget that has room for it."""
+        needed, budget_s = each * count, self.settings.budget_s
+        more = as_flag("time_budget", f"{math.ceil((budget_s + needed - left) / 10) * 10}s")
+        return (
+            f"a race of {count} needs about {needed:.2g} s, and {max(0.0, left):.2g} s of the time budget of "
+            f"{long_time(budget_s)} were left → {more}"
+        )
 
     def _show_original(self, standings: Standings) -> Standings:
         """Show the original's numbers from the race of the chosen variant, else of the fastest one, in int8 if any."""
@@ -254,21 +270,24 @@ class Selection:
         """Race `runners` against the original, and decide on each."""
         left = self.left
         if left < LEAST_RACE_S:
-            late = {one.id: one.leave("not raced: the time budget left no room") for one in runners
-                    if one.stage != "raced"}  # fmt: skip
+            why = f"not raced: the time budget left {max(0.0, left):.2g} s, and a race needs {LEAST_RACE_S:g} s"
+            late = {one.id: one.leave(why) for one in runners if one.stage != "raced"}
             return replace(standings, candidates={**standings.candidates, **late}, stopped="the time budget")
         original, *others = _named_jobs([standings.original, *runners])
+        begin = now()
         result = race(original, others, budget_s=left, seed=self.settings.seed, save=self.save)
+        turns = sum(len(one.run.sessions) for one in result.variants)
         stopped = "the time budget, in a race" if "time budget" in result.stopped_because else standings.stopped
         standings = replace(
-            standings, races=(*standings.races, result), ranked=result, stopped=stopped, interrupted=result.interrupted
-        )
+            standings, races=(*standings.races, result), ranked=result, stopped=stopped, interrupted=result.interrupted,
+            round_s=(now() - begin) / turns if turns else standings.round_s,
+        )  # fmt: skip
         return self._read(standings, result)
 
     def _read(self, standings: Standings, result: ComparisonResult) -> Standings:
         """Return the standings after a race; its first variant is the original."""
         rows = {(row.b, row.metric): row for row in result.comparisons}
-        late = "not raced: interrupted" if result.interrupted else "not raced: the time budget left no room"
+        late = "not raced: interrupted" if result.interrupted else "not raced: the time budget ended before its turns"
         original, found = standings.original, dict(standings.candidates)
         for variant in result.variants:
             name, measured = variant.label, bool(variant.run.sessions) or variant.run.failure is not None
@@ -393,7 +412,7 @@ def _leave_behind(one: Candidate, short: Screening, first: Sequence[str]) -> Can
     """
     own = short.times.get(one.id)
     if one.id in short.unreached:
-        return one.leave("not raced: the time budget left no room for a short measurement")
+        return one.leave(LATE_FOR_SCREEN)
     if own is None or not first:
         reason = short.failures.get(one.id, "its latency could not be measured")
     elif short.is_slower(one.id):

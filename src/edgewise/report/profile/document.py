@@ -40,7 +40,7 @@ from edgewise.report.profile.cells import (
     untimed_notes,
     with_layers_told,
 )
-from edgewise.report.profile.changes import LARGEST, change_lines
+from edgewise.report.profile.changes import LARGEST, change_lines, type_line
 from edgewise.report.profile.diff import diff_tables
 from edgewise.report.profile.findings import (
     NAME_WIDTH,
@@ -58,7 +58,7 @@ from edgewise.report.profile.findings import (
     unmeasured_words,
     with_others,
 )
-from edgewise.report.profile.order import compared_by_layer, disagreement_line, leader_of, order_line
+from edgewise.report.profile.order import asked_of, compared_by_layer, disagreement_line, leader_of, order_line
 from edgewise.report.runs.cautions import caution_sections, default_precision_lines
 from edgewise.report.runs.cells import NOT_MEASURED, failure_of
 from edgewise.report.runs.conditions import elsewhere, engine_of, labels_of, told_apart
@@ -147,29 +147,41 @@ def profile_document(
 
 
 def answer_lines(runs: Sequence[Run], known: Mapping[str, Known] = MappingProxyType({})) -> tuple[list[str], list[str]]:
-    """Return the lines that say where the time goes and which run is faster, and those on each run and its limits."""
+    """Return the lines that say which run is faster and where the time goes, and those on each run and its limits."""
     lead = leader_of(runs)
     asked = [(engine, order_line(two), _led_by_largest(two), two) for engine, two in compared_by_layer(runs)]
-    named = any(engine for engine, *_ in asked)
+    named, ordered = any(engine for engine, *_ in asked), any(order for _, order, _, _ in asked)
     where = [where_lines(run, name, known, runs) for run, name in zip(runs, labels_of(runs), strict=True)]
+    off = [off_line(run, name) for run, name in zip(runs, labels_of(runs), strict=True)]
+    differences = [
+        *(
+            titled_line(engine, line)
+            for engine, order, changes, two in asked
+            for line in (order, type_line(two) if lead else "", *changes[:1])
+        ),
+        *(load_lines(runs) if ordered else []),
+        *(titled_line(engine, headline_of(two)) for engine, _, _, two in asked),
+    ]
     if lead:
-        leading, rest = (
-            where_lines(*lead, known, runs),
-            [[] if run is lead[0] else lines for run, lines in zip(runs, where, strict=True)],
-        )
+        subject = asked_of(runs) if ordered else None
+        leading = where_lines(*lead, known, runs)
+        explained = explained_lines(runs)
+        if subject is None or subject[0] is lead[0]:
+            about = [*leading[:1], *explained, *leading[1:]]
+            rest = [[] if run is lead[0] else lines for run, lines in zip(runs, where, strict=True)]
+        else:  # the slow one, of which one asks why, before the fast one, whose savings matter less
+            slow = where_lines(*subject, known, runs)
+            is_told = any(line.startswith(f"{subject[1]} takes ") for line in explained)
+            about = [*slow[:1], *leading[:1], *explained, *([] if is_told else slow[1:])]
+            rest = [
+                lines[1:] if run is lead[0] else [] if run is subject[0] else lines
+                for run, lines in zip(runs, where, strict=True)
+            ]
+        first = [*differences, *off, *about] if ordered else [*off, *about, *differences]
     else:
         shown = 0 if named else 1
         leading, rest = [line for lines in where for line in lines[:shown]], [lines[shown:] for lines in where]
-    first = [
-        *(off_line(run, name) for run, name in zip(runs, labels_of(runs), strict=True)),
-        *(leading[:1] if lead else []),
-        *explained_lines(runs),
-        *(leading[1:] if lead else []),
-        *(titled_line(engine, line) for engine, order, changes, _ in asked for line in (order, *changes[:1])),
-        *(load_lines(runs) if any(order for _, order, _, _ in asked) else []),
-        *(titled_line(engine, headline_of(two)) for engine, _, _, two in asked),
-        *([] if lead else leading),
-    ]
+        first = [*off, *explained_lines(runs), *differences, *leading]
     more = [
         *(line for run, lines in zip(runs, rest, strict=True) for line in (header(run), *lines, *limit_lines(run))),
         *(titled_line(engine, line) for engine, _, changes, _ in asked for line in changes[1:]),

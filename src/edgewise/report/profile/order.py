@@ -51,6 +51,21 @@ def leader_of(runs: Sequence[Run]) -> tuple[Run, str] | None:
     return lead.run, f"{lead.label}{word}"
 
 
+def asked_of(runs: Sequence[Run]) -> tuple[Run, str] | None:
+    """Return the profiled run of which one asks why it is slow, and its label: the slowest, else the first of `runs`.
+
+    The first where turns tell no order. None as `leader_of`, and where only one run is profiled.
+    """
+    profiled = [one for one in _in_order(runs) if is_profiled(one.run)]
+    if len(profiled) < 2 or (lead := leader_of(runs)) is None:
+        return None
+    last = profiled[-1]
+    turns = turns_of(last, next(one for one in profiled if one.run is lead[0]))
+    if turns is None or verdict_of(turns) in ("slower", "probably slower"):
+        return last.run, last.label
+    return next((one.run, one.label) for run in runs for one in profiled if one.run is run)
+
+
 def _place_of(lead: Candidate, others: Sequence[Candidate]) -> str:
     """Return what is known of the first in order: by its turns with `others`, and by its latency without turns."""
     turns = [turns_of(other, lead) for other in others]

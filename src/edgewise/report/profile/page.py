@@ -66,7 +66,7 @@ from edgewise.report.profile.findings import (
     with_others,
 )
 from edgewise.report.profile.mltk import mltk_tables
-from edgewise.report.profile.order import compared_by_layer, leader_of
+from edgewise.report.profile.order import asked_of, compared_by_layer, leader_of
 from edgewise.report.runs.cells import NOT_MEASURED
 from edgewise.report.runs.conditions import flatten, labels_of
 from edgewise.report.runs.document import run_document
@@ -149,8 +149,8 @@ def profile_page(
 
 
 def _charts(profiled: Sequence[tuple[int, Run, str]], runs: Sequence[Run]) -> list[Chart | None]:
-    """Return those of each run, that of the first lines first, then what differs; this first where it is asked for."""
-    lead = leader_of(runs)
+    """Return those of each run, the one asked about first, then what differs; this first where it is asked for."""
+    lead = asked_of(runs) or leader_of(runs)
     found: list[Chart | None] = []
     for place, run, label in sorted(profiled, key=lambda each: lead is None or each[1].id != lead[0].id):
         drawn = [charts.chart_of(run, kind) for kind in charts.KINDS]

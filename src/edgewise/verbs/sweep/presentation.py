@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgewise.errors import RunFailed
-from edgewise.units import format_duration
 from edgewise.verbs.presentation import Presentation
 from edgewise.verbs.sweep.request import SweepRequest
 from edgewise.verbs.sweep.result import SweepResult
@@ -35,10 +34,9 @@ class SweepPresentation(Presentation[SweepResult]):
         found = plan_of(request)
         waiting = set(found.waiting)
         lines = [f"cell: {cell.name}{'' if at in waiting else ' (finished)'}" for at, cell in enumerate(found.cells)]
-        rest, count = found.expected_s, len(waiting)
-        words = "not known before one is finished" if rest is None else f"about {format_duration(rest)}"
-        turns = f", then at most {format_duration(found.turns_s)} in turns" if found.turns_s else ""
-        lines.append(f"{count} of {len(found.cells)} cells to carry out; time: {words}{turns}")
+        words = found.time_words(found.waiting)
+        waits = ", without waiting for busy devices" if waiting or found.turns_s else ""
+        lines.append(f"{len(waiting)} of {len(found.cells)} cells to carry out; time: {words}{waits}")
         notes = [f"can't be read: {error.message}" for error in found.unread.values()]
         notes += [f"does not count: {line}" for line in found.not_counted]
         return lines, [*notes, *(f"left out: {why} ({count})" for why, count in found.left_out.items())]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.device.devices import LOCAL
+from edgewise.folders import MODELS
 from edgewise.formatting import UNKNOWN, is_unknown, quantity, scale_of, times_text
 from edgewise.grouping import by_key
 from edgewise.metrics import METRICS
@@ -42,8 +43,8 @@ from edgewise.units import format_duration
 from edgewise.verbs.measuring import finals_of
 from edgewise.verbs.outcome import Outcome
 from edgewise.verbs.rows import Row
+from edgewise.verbs.sweep.cells import ZOO, name_place, words_of_threads
 from edgewise.verbs.sweep.cells import Cell as SuiteCell
-from edgewise.verbs.sweep.cells import name_place, words_of_threads
 from edgewise.verbs.sweep.conditions import again_command, cells_tables, pattern_of, sections_of_runs, vague_sections
 from edgewise.verbs.sweep.front import fronts_of
 from edgewise.verbs.sweep.standing import IN_TURNS, LOOKS_BETTER, Standing, rivals_in, standings_of
@@ -142,6 +143,7 @@ class SweepResult:
     def describe(self) -> Document:
         """Return the answer, a table per metric, and what failed."""
         rows, places, whole, found, standings = self._judged()
+        zoo = {row["run"]: row["named"] for row in rows if row.get("run") and row["named"].startswith(ZOO)}
         fronts = fronts_of(rows, places, whole)
         sections = (
             [Section(title="Failed", lines=_failures(self.failed, self._again), tone="poor")] if self.failed else []
@@ -152,14 +154,19 @@ class SweepResult:
         told = tuple(one_line(f"{model}: {way}") for model, way in ways.items() if way)
         sections += [Section(title="Not measured in turns", lines=told)] if len(set(ways.values())) > 1 else []
         sections += [Section(title="In turns", lines=lines)] if (lines := _turns_lines(found, standings, whole)) else []
-        sections += vague_sections(self.held, rows, by_keys, command=self.command, chosen=self.only)
+        shown = [with_name_of_model(run, zoo.get(run.id, run.job.model.name)) for run in self.held]
+        sections += vague_sections(shown, rows, by_keys, command=self.command, chosen=self.only)
         if self.not_counted:
             sections.append(Section(title="Results that do not count", lines=tuple(map(one_line, self.not_counted))))
         sections += [front.section() for front in fronts]
         kept = f"{self.folder}: cells.jsonl, board.json, measurements.jsonl"
-        sections += sections_of_runs(self.held, rows)
+        sections += sections_of_runs(shown, rows)
         if self.folder:
-            sections.append(Section(title="Files", lines=tuple(self.emitted) or (kept,)))
+            files = dict.fromkeys(
+                f"{zoo[run.id]}: {Path(self.folder, MODELS, run.job.model.file_name)}"
+                for run in self.held if run.id in zoo
+            )  # fmt: skip
+            sections.append(Section(title="Files", lines=tuple(self.emitted) or (kept, *files)))
         best = [
             line
             for name, values in found.items()
@@ -298,6 +305,11 @@ class SweepResult:
         words += [f"waited {format_duration(waited)} for busy devices (not part of the cells' times)"] if waited else []
         words += [f"left out: {self.left_out}"] if self.left_out else []
         return "; ".join(words)
+
+
+def with_name_of_model(run: Run, name: str) -> Run:
+    """Return the run with another name of its model."""
+    return replace(run, job=replace(run.job, model=replace(run.job.model, name=name)))
 
 
 def _places(rows: Sequence[Row], cells: Sequence[SuiteCell]) -> tuple[list[str], Mapping[str, str]]:

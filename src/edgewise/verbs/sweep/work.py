@@ -12,23 +12,33 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from edgewise.clock import now
 from edgewise.comparing.finals import MOST, SWEPT_S
 from edgewise.device.devices import LOCAL
 from edgewise.errors import BadInput, EdgewiseError, StoreError
 from edgewise.grouping import by_key
-from edgewise.progress import LogLine, StageStarted, emit
+from edgewise.progress import (
+    Event,
+    JobStarted,
+    LogLine,
+    RunFinished,
+    SamplesStarted,
+    StageStarted,
+    emit,
+    reporting_changed,
+)
 from edgewise.record import Run
 from edgewise.store import open_store
 from edgewise.text import enumerate_few, listing
-from edgewise.units import format_duration
+from edgewise.units import long_time
 from edgewise.verbs.measuring import take_turns
 from edgewise.verbs.outcome import PREFIX, Outcome, outcome_of, read_outcome
-from edgewise.verbs.sweep.cells import Cell, Model, Requests, cells_of, unreadable, versions_of_engines
+from edgewise.verbs.sweep.cells import ZOO, Cell, Model, Requests, cells_of, unreadable, versions_of_engines
 from edgewise.verbs.sweep.ledger import RESULTS, Ledger
-from edgewise.verbs.sweep.result import SweepResult
+from edgewise.verbs.sweep.result import SweepResult, with_name_of_model
 from edgewise.verbs.sweep.suite import read_suite
 from edgewise.verbs.verb import carry_out, words_of
 
@@ -91,11 +101,31 @@ class Plan:
         """How a cell ended the last time; None where it never did."""
         return self.ledger.outcomes.get(self.name_of(at))
 
-    @property
-    def expected_s(self) -> float | None:
-        """How long the waiting cells take, by the finished ones of this folder; None without any."""
-        times = [one.seconds for one in self.ledger.outcomes.values() if one.status == "done"]
-        return median(times) * len(self.waiting) if times else None
+    def cells_s(self, left: Sequence[int]) -> float | None:
+        """How long the cells at the positions in `left` take, s, without waiting for busy devices; None where no cell
+        of this folder is finished.
+
+        Each as long as the finished ones of its model on average, or as all finished ones where its model has none.
+        """
+        ended = {name: one.seconds for name, one in self.ledger.outcomes.items() if one.status == "done"}
+        if not ended:
+            return None
+        own: dict[str, list[float]] = {}
+        for at, cell in enumerate(self.cells):
+            if (seconds := ended.get(self.name_of(at))) is not None:
+                own.setdefault(cell.model, []).append(seconds)
+        every = fmean(ended.values())
+        return sum(fmean(own.get(self.cells[at].model, [every])) for at in left)
+
+    def time_words(self, left: Sequence[int]) -> str:
+        """``"about 2 min for the cells (by 3 finished) and up to 4 min in turns"``: how long all that is left takes."""
+        cells_s, ended = self.cells_s(left), sum(one.status == "done" for one in self.ledger.outcomes.values())
+        turns = f"up to {long_time(self.turns_s)} in turns" if self.turns_s else ""
+        if not left:
+            return turns or "0 s"
+        if cells_s is None:
+            return f"not known before one is finished{f', then {turns}' if turns else ''}"
+        return f"about {long_time(cells_s)} for the cells (by {ended} finished){f' and {turns}' if turns else ''}"
 
     @cached_property
     def turns_s(self) -> float:
@@ -278,31 +308,51 @@ def _measured_in_turns(result: SweepResult, context: Context) -> SweepResult:
             known[run.id] = run
             saver.save(run)
 
+        rounds = [(model, runs, few) for model, runs, finals in result.finals() for few in finals]
+        took_s, took = 0.0, 0
         try:
-            for model, runs, finals in result.finals():
-                for few in finals:
-                    try:
-                        with context.measuring(few[0].job.target.device):
-                            take_turns(runs, [few], save, context, named=f"{model}: ", each_s=SWEPT_S)
-                    except StoreError:
-                        raise
-                    except EdgewiseError as error:
-                        emit(LogLine(text=f"{model} is not measured in turns: {error.message}"))
+            for at, (model, runs, few) in enumerate(rounds):
+                rest = sum(len(each) for _, _, each in rounds[at:])
+                named = f"In turns {at + 1} of {len(rounds)}, {_turns_words(rest, took_s, took)}; {model}: "
+                try:
+                    with context.measuring(few[0].job.target.device):
+                        begun = now()
+                        take_turns(runs, [few], save, context, named=named, each_s=SWEPT_S)
+                    took_s, took = took_s + now() - begun, took + len(few)
+                except StoreError:
+                    raise
+                except EdgewiseError as error:
+                    emit(LogLine(text=f"{model} is not measured in turns: {error.message}"))
         except KeyboardInterrupt:
             interrupted = True
     return replace(result, held=list(known.values()), interrupted=interrupted)
 
 
+def _turns_words(rest: int, took_s: float, took: int) -> str:
+    """``"about 1 min left, until 14:32"`` for `rest` places, where `took` took `took_s`; before any, at most."""
+    most = SWEPT_S * rest
+    if not took:
+        return f"up to {long_time(most)} left, until {_time_of_day(most)} at the latest"
+    left = min(most, took_s / took * rest)
+    return f"about {long_time(left)} left, until {_time_of_day(left)}"
+
+
 def _progress(plan: Plan, at: int, ended: Sequence[Outcome]) -> str:
-    """``"Cell 3 of 8: mbv2.onnx on pi4; 1 failed; about 2 min left, until 14:32"``."""
+    """``"Cell 3 of 8: mbv2.onnx on pi4; 1 failed; left: about 2 min for the cells (by 2 finished), until 14:32"``."""
     count, failed = len(plan.waiting), sum(one.status != "done" for one in ended)
     words = [f"Cell {len(ended) + 1} of {count}: {plan.cells[at].name}", *([f"{failed} failed"] if failed else [])]
-    rest = fmean(one.seconds for one in ended) * (count - len(ended)) if ended else plan.expected_s
-    if rest is not None:
-        end = time.strftime("%H:%M", time.localtime(time.time() + rest))
-        words.append(f"about {format_duration(rest)} left, until {end}")
-        words += [f"then at most {format_duration(most)} in turns"] if (most := plan.turns_s) else []
-    return "; ".join(words)
+    left = plan.waiting[len(ended) :]
+    words.append(f"left: {plan.time_words(left)}")
+    if (rest := plan.cells_s(left)) is not None:
+        words[-1] += f", until {' to '.join(dict.fromkeys(map(_time_of_day, (rest, rest + plan.turns_s))))}"
+    waited = sum(one.waited or 0.0 for one in ended)
+    return "; ".join(
+        [*words, *([f"waiting for busy devices not counted, {long_time(waited)} so far"] if waited else [])]
+    )
+
+
+def _time_of_day(after_s: float) -> str:
+    return time.strftime("%H:%M", time.localtime(time.time() + after_s))
 
 
 def _carry_out(plan: Plan, at: int, context: Context, *, again: bool = False) -> Outcome:
@@ -323,7 +373,20 @@ def _work(plan: Plan, at: int, context: Context) -> Any:
         raise plan.unread[at]
     plan.require_unchanged(at, plan.requests.model(cell.model))
     # The progress and the token of the sweep stay in force.
-    return carry_out(plan.request(at), replace(context, progress=None, cancel=None))
+    with reporting_changed(partial(_renamed, cell.model)):
+        return carry_out(plan.request(at), replace(context, progress=None, cancel=None))
+
+
+def _renamed(model: str, event: Event) -> Event:
+    """Return the event about a network of the zoo with its name in the suite, which its file does not have."""
+    if not model.startswith(ZOO):
+        return event
+    if isinstance(event, JobStarted | SamplesStarted):
+        # The name is no path, so that no folder is shown before it.
+        return replace(event, job=replace(event.job, model=replace(event.job.model, name=model, path=model)))
+    if isinstance(event, RunFinished):
+        return replace(event, run=with_name_of_model(event.run, model))
+    return event
 
 
 def _result(plan: Plan, left: Sequence[int]) -> SweepResult:
