@@ -80,9 +80,7 @@ def facts_section(runs: Sequence[Run]) -> Section:
 def _charts(runs: Sequence[Run]) -> list[Chart | None]:
     """Return the charts, runs of one task on one axis: colours by place in the page, names that tell runs apart."""
     colours = {run.id: colour_of(index) for index, run in enumerate(runs)}
-    groups = [
-        group for some in sweeps(runs) for group in ([some] if _have_one_axis(some) else comparable_groups(some))
-    ]
+    groups = [group for some in sweeps(runs) for group in ([some] if _have_one_axis(some) else comparable_groups(some))]
     found: list[Chart | None] = []
     for group in groups:
         series = [
