@@ -764,6 +764,7 @@ def test_cells_of_a_device_are_shuffled_by_the_seed_and_devices_come_one_after_t
         ({"verb": "benchh"}, "'benchh' is not a verb", "one of: bench"),
         ({"runtimes": ["fake", "openvno"]}, "openvno", "did you mean"),
         ({"verb": "calibrate"}, "calibrate does not begin with a model", ""),
+        ({"verb": "convert"}, "convert measures nothing on devices", "one that does: bench"),
         ({"verb": "estimate"}, "estimate has no option 'runtime'", ""),
         ({"exclude": [{"colour": "red"}]}, "'colour' is no axis", "one of: model, device"),
         ({"exclude": [{"model": "*"}]}, "no cell is left", ""),

@@ -72,6 +72,9 @@ def test_a_request_is_frozen_and_knows_its_fields_only(verb: str):
         ({"batches": [0]}, "batches", says("field-must-least-not", field="batches", least=1, value=0)),
         ({"threads": ["2"]}, "threads", r"threads\[0\] must be a number, not '2'"),
         ({"threads": [True]}, "threads", "not True"),
+        ({"threads": {"a": 1}}, "threads", r"threads must be a list, not \{'a': 1\}"),
+        ({"models": [3]}, "models", r"models\[0\] must be text, not 3"),
+        ({"shapes": "x"}, "shapes", "shapes must be an object of names with values, not 'x'"),
         (
             {"iterations": 5, "duration": 1.0},
             "iterations",

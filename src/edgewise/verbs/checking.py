@@ -37,10 +37,16 @@ def checked(kind: type[R], make: Callable[[], R]) -> R:
         raise BadField(f"⟦{field}⟧{inside} {what}" if field else what) from None
 
 
+_KINDS = {"a valid tuple": "a list", "a valid list": "a list", "a valid string": "text",
+          "a valid dictionary": "an object of names with values"}  # fmt: skip
+
+
 def describe_problem(kind: str, message: str, value: Any) -> str:
     """Pydantic's words for a problem, as the end of a sentence that begins with a field's name."""
     if kind == "missing":
         return "is required"
     text = message.removeprefix("Value error, ").replace("Input should be", "must be")
+    for theirs, plain in _KINDS.items():
+        text = text.replace(theirs, plain)
     shown = repr(value)
     return f"{text[:1].lower()}{text[1:]}" + (f", not {shown[:60]}" if "not" not in text else "")

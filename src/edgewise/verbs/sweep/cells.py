@@ -244,6 +244,8 @@ class Requests:
         verb = VERBS.get(name)
         if next((one.name for one in verb.all_options() if not one.flags), "") not in ("model", "models"):
             raise self.file.error(("verb",), f"{name} does not begin with a model", "one that does: bench, evaluate")
+        if all(one.name != "device" for one in verb.all_options()):
+            raise self.file.error(("verb",), f"{name} measures nothing on devices", "one that does: bench, evaluate")
         return verb
 
     @cached_property
