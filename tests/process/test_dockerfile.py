@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -23,7 +24,9 @@ ENV PATH=/opt/python/bin:/usr/bin:/bin HOME=/root PIP_NO_INDEX=1 PIP_FIND_LINKS=
 """
 
 
-def test_the_image_builds_and_benches_a_bundled_model(tmp_path, monkeypatch):
+def test_the_image_builds_and_benches_a_bundled_model(tmp_path, monkeypatch, request):
+    # Each layer is a copy of all files here: gigabytes that the next run of pytest would delete before its first test.
+    request.addfinalizer(lambda: shutil.rmtree(tmp_path, ignore_errors=True))
     settings = prepare("podman", tmp_path)
     if isinstance(settings, str):
         pytest.skip(settings)
