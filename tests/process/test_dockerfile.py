@@ -25,13 +25,17 @@ ENV PATH=/opt/python/bin:/usr/bin:/bin HOME=/root PIP_NO_INDEX=1 PIP_FIND_LINKS=
 
 
 def test_the_image_builds_and_benches_a_bundled_model(tmp_path, monkeypatch, request):
-    # Each layer is a copy of all files here: gigabytes that the next run of pytest would delete before its first test.
-    request.addfinalizer(lambda: shutil.rmtree(tmp_path, ignore_errors=True))
+    def clean_up():
+        """Each layer is a copy of all files: gigabytes that the next run of pytest would delete before its first test."""
+        subprocess.run(["podman", "rm", "--all", "--force"], capture_output=True, check=False)
+        shutil.rmtree(tmp_path, ignore_errors=True)
+
     settings = prepare("podman", tmp_path)
     if isinstance(settings, str):
         pytest.skip(settings)
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
+    request.addfinalizer(clean_up)
     base = tmp_path / "base"
     found = {Path(find_spec(name).origin).parents[1] for name in ("numpy", "onnxruntime")}
     interpreter = make_python(base / "python", packages=sorted(found))
