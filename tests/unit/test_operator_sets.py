@@ -232,7 +232,7 @@ def test_what_an_older_release_refused_is_unknown_of_a_newer_one(tried_engines, 
     "name", ["onnxruntime.json", "openvino_onnx.json", "litert.json", "openvino_tflite.json", "openvino_ir.json"]
 )
 def test_the_tables_are_those_of_the_installed_engines(name, monkeypatch):
-    """With the engine's version of the table, trying again must give the same table."""
+    """With the engine's version of the table, trying a fifth of the operators again must give what is in it."""
     import json
     from importlib.metadata import PackageNotFoundError, version
     from pathlib import Path
@@ -251,8 +251,21 @@ def test_the_tables_are_those_of_the_installed_engines(name, monkeypatch):
     monkeypatch.syspath_prepend(root / "tools")  # the processes that the trials run in import it too
     import operator_tables
 
-    again = getattr(operator_tables, f"{name.removesuffix('.json')}_table")()
-    assert json.loads(json.dumps(again)) == table
+    from edgewise.model.dialects import openvino
+
+    schemas = operator_tables.schemas()[::5]
+    monkeypatch.setattr(operator_tables, "to_try", lambda: schemas)
+    operations = dict(list(openvino.OPERATIONS.items())[::5])
+    monkeypatch.setattr(openvino, "OPERATIONS", operations)
+    again = json.loads(json.dumps(getattr(operator_tables, f"{name.removesuffix('.json')}_table")()))
+    if table["format"] == "onnx":
+        tried = {(operator_tables.name_of(one), str(one.since_version)) for one in schemas}
+        kept = {op: {since: told for since, told in rows.items() if (op, since) in tried}
+                for op, rows in table["operators"].items()}  # fmt: skip
+        table["operators"] = {op: rows for op, rows in kept.items() if rows}
+    elif table["format"] == "openvino":
+        table["operations"] = {op: spans for op, spans in table["operations"].items() if op in operations}
+    assert again == table and len(again.get("operators", again.get("operations", "x"))) > 0
 
 
 @pytest.mark.parametrize("tried_engines", ["2.13.0"], indirect=True)
