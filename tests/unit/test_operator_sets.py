@@ -250,7 +250,6 @@ def test_the_tables_are_those_of_the_installed_engines(name, monkeypatch):
             pytest.skip(f"the table was made with {needed}, installed is {installed}")
     monkeypatch.syspath_prepend(root / "tools")  # the processes that the trials run in import it too
     import operator_tables
-
     from edgewise.model.dialects import openvino
 
     schemas = operator_tables.schemas()[::5]

@@ -75,6 +75,9 @@ class Verb(Listed):
         keeps_runs: whether what it measures is kept in the store. A job of it has the device of its request to itself.
         estimates: whether the JSON document has ``estimates``, which the studio's atlas shows beside runs.
         form: what the studio shows of it; None for no form, and then no jobs.
+        in_lab: what the hosts of a lab do for it: measure on a device, make files that go back to who asked; empty for
+            other work. None where no lab carries it out.
+        not_in_lab: why no lab does, for an error; empty for no particular reason.
     """
 
     name: ClassVar[str]
@@ -91,6 +94,8 @@ class Verb(Listed):
     keeps_runs: ClassVar[bool] = True
     estimates: ClassVar[bool] = False
     form: ClassVar[Form | None] = None
+    in_lab: ClassVar[frozenset[Literal["measure", "make"]] | None] = None
+    not_in_lab: ClassVar[str] = ""
 
     @property
     def help(self) -> str:

@@ -19,4 +19,5 @@ class Bench(Verb):
     work = "edgewise.verbs.measuring:measure"
     shown = "edgewise.verbs.measuring:RunPresentation"
     arguments: ClassVar = {"models": "paths", "set": "settings"}
+    in_lab = frozenset({"measure"})
     form = Form(action="Benchmark", top=("runtime", "device", "threads", "batch", "precision", "duration"))

@@ -25,4 +25,5 @@ class Convert(Verb):
     arguments: ClassVar = {"folder": "output"}
     reports = ""
     keeps_runs = False
+    in_lab = frozenset({"make"})
     form = Form(top=("to", "precision", "opset"))

@@ -25,6 +25,7 @@ class EstimateVerb(Verb):
     reader = ".reading:read"
     keeps_runs = False
     estimates = True
+    in_lab = frozenset()
     form = Form(
         top=("device", "set", "target"), also=("predict",), places=("calibrated", "estimated"), fixed={"fits": False}
     )

@@ -19,4 +19,5 @@ class Evaluate(Verb):
     rehearses = True
     shown = ".presentation:EvaluatePresentation"
     arguments: ClassVar = {"own_metrics": "metrics"}
+    in_lab = frozenset({"measure"})
     form = Form(top=("data", "task", "prepare", "runtime", "device", "limit"))

@@ -17,7 +17,7 @@ from edgewise.store import open_store
 from edgewise.text import one_line
 from edgewise.verbs.lab.engine import ANY, protocol, queue_of, require_engine, ring, settings_of
 from edgewise.verbs.lab.files import Packer
-from edgewise.verbs.lab.safety import MEASURING, check_verb
+from edgewise.verbs.lab.safety import check_verb, measures
 from edgewise.verbs.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Queue:
     def check(self, verb: str, device: str) -> None:
         """Raise `BadInput` where no worker of the lab carries out `verb` for `device`."""
         check_verb(verb)
-        if verb in MEASURING and device != ANY_HOST:
+        if measures(verb) and device != ANY_HOST:
             self.answering(device)
         elif not self.devices:
             raise BadInput("the lab has no host", advice="'edgewise lab work' makes a machine one")
@@ -79,12 +79,12 @@ class Queue:
             StoreError: the database fails.
         """
         self.check(request.verb, device)
-        measures = request.verb in MEASURING and device != ANY_HOST
-        identities = {one.identity for one in self.answering(device)} if measures else set()
+        on_device = measures(request.verb) and device != ANY_HOST
+        identities = {one.identity for one in self.answering(device)} if on_device else set()
         document = request.with_paths_from(Path.cwd()).with_changed_paths(self.packer.pack).to_document()
         document |= {"folder": folder} if folder else {}
         return {
-            "id": key, "queue": queue_of(device) if measures else ANY, "device": device, "verb": request.verb,
+            "id": key, "queue": queue_of(device) if on_device else ANY, "device": device, "verb": request.verb,
             "title": one_line(title), "request": json.dumps(document), "version": protocol(), "suite": suite,
             "model": one_line(model),
             "lock": identities.pop() if len(identities) == 1 else None,

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from edgewise.errors import BadInput, Unavailable
 from edgewise.record import SCHEMA as RUNS
 from edgewise.store import lab as store_lab
-from edgewise.verbs.lab.safety import VERBS as IN_LABS
+from edgewise.verbs.lab.safety import verbs_in_labs
 from edgewise.verbs.outcome import Outcome
 from edgewise.verbs.request import SCHEMA as REQUESTS
 from edgewise.verbs.verb import VERBS
@@ -73,7 +73,7 @@ def protocol() -> str:
 
     Within a schema a field keeps its meaning, so that the schemas and the names of the fields are enough.
     """
-    fields = {verb: sorted(VERBS.get(verb).request_type().model_fields) for verb in IN_LABS}
+    fields = {verb: sorted(VERBS.get(verb).request_type().model_fields) for verb in verbs_in_labs()}
     form = [PROTOCOL, REQUESTS, RUNS, fields, sorted(Outcome.__dataclass_fields__)]
     return hashlib.sha256(json.dumps(form).encode()).hexdigest()[:16]
 

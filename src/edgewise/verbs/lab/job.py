@@ -27,7 +27,7 @@ from edgewise.store.lab_jobs import LabJob
 from edgewise.store.location import ENVIRONMENT_VARIABLE
 from edgewise.verbs.lab.child import RUNS
 from edgewise.verbs.lab.files import FILES, FileCache, Packer, is_lab_path, name_of_folder
-from edgewise.verbs.lab.safety import MAKING, MEASURING, check_request
+from edgewise.verbs.lab.safety import check_request, makes_files, measures
 from edgewise.verbs.outcome import PREFIX, Outcome, outcome_by, read_outcome
 from edgewise.verbs.reading import read_request
 from edgewise.verbs.request import Request
@@ -81,7 +81,7 @@ class JobRunner:
                 check_request(request, self.allow_code)
                 here = request.with_changed_paths(lambda path: place(path) if is_lab_path(path) else path)
                 document = here.to_document()
-                if request.verb in MAKING:
+                if makes_files(request.verb):
                     document["folder"] = made if request.verb == "optimize" else f"{FILES}/{made}"
             except StoreError:
                 raise
@@ -145,10 +145,10 @@ class JobRunner:
 def _on_this_host(request: Request, device: LabDevice) -> Mapping[str, Any]:
     """Return fields of a queued request as they are where it is carried out: on `device`, or on its host alone."""
     making = getattr(request, "lab", False) == "make"
-    fields: dict[str, Any] = {"folder": None} if request.verb in MAKING else {}
+    fields: dict[str, Any] = {"folder": None} if makes_files(request.verb) else {}
     if "lab" in type(request).model_fields:
         fields["lab"] = "make" if making else False
-    if request.verb in MEASURING:  # another one names hardware that is not at hand
+    if measures(request.verb):  # another one names hardware that is not at hand
         fields["device"] = LOCAL if making else device.name
     return fields
 

@@ -11,36 +11,42 @@ from edgewise.errors import BadInput
 from edgewise.model.callable_loader import is_factory
 from edgewise.text import listing, one_line
 from edgewise.verbs.lab.files import is_lab_path
+from edgewise.verbs.verb import VERBS
 
 if TYPE_CHECKING:
     from edgewise.store.lab_jobs import LabJob
     from edgewise.verbs.request import Request
 
-MEASURING = ("bench", "profile", "evaluate", "optimize")
-"""Verbs that measure on a device of the lab."""
-MAKING = ("optimize", "convert")
-"""Verbs whose files go back to who asked for them."""
-VERBS = (*MEASURING, "estimate", "convert")
-"""What a lab carries out: these give all that they find."""
 _RUN_CODE = ("cases", "environments", "own_metrics", "variables")
 """Fields whose values run code, install packages or change what a process loads."""
+
+
+def measures(verb: str) -> bool:
+    """Whether it measures on a device of the lab."""
+    return "measure" in (VERBS.get(verb).in_lab or ())
+
+
+def makes_files(verb: str) -> bool:
+    """Whether it makes files that go back to who asked for them."""
+    return "make" in (VERBS.get(verb).in_lab or ())
+
+
+def verbs_in_labs() -> list[str]:
+    """Return what a lab carries out, by name: these give all that they find."""
+    return sorted(name for name, verb in VERBS if verb.in_lab is not None)
 
 
 def takes_times(job: LabJob) -> bool:
     """Whether a job times its device, which has to be fit for that."""
     request = json.loads(job.request)
-    return job.verb in MEASURING and request.get("latency") is not False and request.get("lab") != "make"
+    return measures(job.verb) and request.get("latency") is not False and request.get("lab") != "make"
 
 
 def check_verb(verb: str) -> None:
     """Raise `BadInput` for a verb that no lab carries out."""
-    if verb == "predict":
-        raise BadInput(
-            "a lab does not estimate for calibrated devices: its hosts lack the calibrations",
-            advice="leave ⟦lab⟧ out",
-        )
-    if verb not in VERBS:
-        raise BadInput(f"a lab carries out {listing(VERBS)}, not {verb}", advice="leave ⟦lab⟧ out")
+    if verb not in verbs_in_labs():
+        why = VERBS.get(verb).not_in_lab or f"a lab carries out {listing(verbs_in_labs())}, not {verb}"
+        raise BadInput(why, advice="leave ⟦lab⟧ out")
 
 
 def check_request(request: Request, root: Path | None) -> None:

@@ -25,6 +25,7 @@ class Optimize(Verb):
     arguments: ClassVar = {"folder": "output"}
     reader = ".request:read"
     reports = "report"
+    in_lab = frozenset({"measure", "make"})
     form = Form(
         top=("data", "task", "prepare", "aim", "max_latency", "max_accuracy_drop", "time_budget", "runtime"),
         graph="errors",

@@ -18,3 +18,4 @@ class Predict(Verb):
     asked_by = ("estimate",)
     keeps_runs = False
     estimates = True
+    not_in_lab = "a lab does not estimate for calibrated devices: its hosts lack the calibrations"

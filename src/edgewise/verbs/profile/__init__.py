@@ -19,6 +19,7 @@ class Profile(Verb):
     shown = ".presentation:ProfilePresentation"
     arguments: ClassVar = {"models": "paths", "cases": "what_if", "set": "settings"}
     reader = ".request:read"
+    in_lab = frozenset({"measure"})
     form = Form(
         top=("device", "runtime", "threads", "duration"),
         also=("estimate",),

@@ -13,6 +13,7 @@ from edgewise.store import open_store
 from edgewise.store.jobs import ENDED
 from edgewise.verbs.lab.client import Queue, open_queue, outcome_of_job
 from edgewise.verbs.lab.engine import next_time
+from edgewise.verbs.lab.safety import makes_files
 from edgewise.verbs.outcome import outcome_by
 from edgewise.verbs.sweep.cells import Cell
 from edgewise.verbs.sweep.result import SweepResult
@@ -44,8 +45,8 @@ def carry_out_in_lab(plan: Plan, request: SweepRequest, context: Context) -> tup
     with open_store(context.store if isinstance(context.store, str) else None) as store, plan.ledger.held():
         queue = open_queue(store.lab)
         for device, verb in verbs.items():
-            if verb == "optimize":
-                raise BadInput("a sweep in a lab has no place for variants", advice="edgewise optimize MODEL ⟦lab⟧")
+            if makes_files(verb):
+                raise BadInput("a sweep in a lab has no place for variants", advice=f"edgewise {verb} MODEL ⟦lab⟧")
             queue.check(verb, device)
         schedule = _schedule(plan)
         if plan.collected:
