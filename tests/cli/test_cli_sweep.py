@@ -996,8 +996,8 @@ def test_cells_of_grade_d_are_named_with_the_load_and_the_command_that_repeats_t
     assert lines(held=held, only=["fast"])[0].endswith(f"; {command} --only fast measures them again")
     document = replace(vague, held=held).describe()
     assert document.answer[0] == (
-        "Latency: no best can be named: all 2 values have grade D, as the machine was busy; measure again "
-        "with edgewise sweep suite.yaml --again; not measured in turns: edgewise sweep suite.yaml decides"
+        "Latency: no best can be named: all 2 values have grade D, as the machine was busy; not measured in turns: "
+        "edgewise sweep suite.yaml decides"
     )
     assert document.tables[0].notes == ("? grade D: too uncertain to be ranked",)
     assert "Grade D" not in {section.title for section in found.describe().sections}

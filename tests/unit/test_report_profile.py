@@ -1503,6 +1503,10 @@ def test_the_command_that_measures_a_default_precision_names_the_model_and_the_e
     for places in (True, False):
         told = bench_document([run, other], places=places).answer[-1]
         assert told.endswith(f": edgewise bench 'a b/kws.onnx' {end}")
+    two = replace(make_run(3, threads=2), job=replace(run.job, runtime=replace(run.job.runtime, threads=2)))
+    two = replace(two, cautions=(caution,), effective=effective)
+    told = bench_document([run, other, two]).answer[-1]
+    assert told.endswith(" -r openvino,onnxruntime --threads 1,2 --precision f32,bf16")
 
 
 def test_the_first_lines_of_two_profiles_name_the_layers_that_differ_most():

@@ -435,8 +435,12 @@ def prefer(peers: Sequence[Candidate], among: Sequence[Candidate] = ()) -> tuple
         which = "as the only one" if len(left) == 1 else f"among the {len(left)}"
         proven = all(is_faster(left[0], one) for one in among or peers if not is_unreliable(one.run))
         brief = (_PROVEN if proven else _LIKELY) if is_unreliable(left[0].run) else _BETTER
-        than = "" if brief == _BETTER else f" than those {_BETTER}"
-        reasons.append(Reason(brief, f"chosen {which} {brief}{than}"))
+        why = (
+            brief
+            if brief == _BETTER
+            else f"{'proven' if proven else 'probably'} faster in turns than runs of a better grade"
+        )
+        reasons.append(Reason(brief, f"chosen {which} {why}"))
     for cost in _COSTS:
         left = _least(left, cost, reasons, without)
         if cost.read is threads_of and (likely := _probably_fastest(left)):

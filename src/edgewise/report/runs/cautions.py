@@ -105,12 +105,15 @@ def typed_path(run: Run, *, places: bool = False) -> str:
 def command_of_runs(
     runs: Sequence[Run], verb: str, engines: Sequence[str] = (), *, more: Sequence[str] = (), places: bool = False
 ) -> str:
-    """Return the command that measures the models of `runs` as the first of them was, with the options `more`."""
+    """Return the command that measures the models of `runs` as the first of them was, with the threads of all of them
+    and the options `more`.
+    """
     job = runs[0].job
     paths = dict.fromkeys(typed_path(run, places=places) for run in runs)
     words = ["edgewise", verb, *paths, "-r", ",".join(engines or [job.runtime.name])]
     words += [] if job.target.device == LOCAL else ["-d", job.target.device]
-    words += ["--threads", str(job.runtime.threads)] if (job.runtime.threads or 1) > 1 else []
+    threads = sorted({run.job.runtime.threads or 1 for run in runs})
+    words += ["--threads", ",".join(map(str, threads))] if threads != [1] else []
     words += ["--batch", str(job.workload.batch)] if job.workload.batch > 1 else []
     return one_line(shlex.join([*words, *more]))
 

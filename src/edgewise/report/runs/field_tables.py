@@ -63,6 +63,10 @@ _TURNS = (
     "the other rows have their latencies as multiples of this one's, measured in turns, which decide; those in ms are "
     "of each run alone"
 )
+_OTHERWISE = (
+    "measured alone it has another place than in turns, which decide: measure again on an idle machine before you "
+    "quote the number"
+)
 _NO_DEVICE = "the run's record does not name the device"
 
 
@@ -425,7 +429,7 @@ def _network_tables(runs: Sequence[Run], options: Options) -> list[Table]:
     rank = 0 if not turns and sum(not column.hidden for column, _ in columns) == 3 else 1
     columns += [
         *turns,
-        (Column(title="Latency (ms)", numeric=True), lambda run: _latency(run, marked=False)),
+        (Column(title="Latency (ms)", numeric=True), partial(_latency_beside_turns, firsts_in_turns(runs))),
         (Column(title="Grade"), _grade),
         (Column(title="Model Size (MB)", numeric=True, rank=rank), _model_size),
         (Column(title="Accuracy", numeric=True, unit="%"), _accuracy_and_data),
@@ -444,6 +448,17 @@ def _turns_column(runs: Sequence[Run]) -> Columns:
         return _noted(told, _TURNS) if chosen is not None and run.id == chosen.id else told
 
     return [(Column(title="In turns", numeric=True), cell)]
+
+
+def _latency_beside_turns(first: Mapping[str, Run], run: Run) -> Cell:
+    """Return the latency measured alone; a footnote says where turns with the first row have the other order."""
+    cell, chosen = _latency(run, marked=False), first.get(run.id)
+    turns = run.turns_against(chosen) if chosen is not None else None
+    if chosen is None or turns is None or cell.value is None or not (own := chosen.value("latency")):
+        return cell
+    alone = (run.value("latency") or 0.0) / own
+    is_other = (turns.low or 0.0) > 1.0 > alone or (turns.high is not None and turns.high < 1.0 < alone)
+    return _noted(cell, _OTHERWISE) if is_other else cell
 
 
 def _grade(run: Run) -> Cell:

@@ -503,7 +503,8 @@ def _best_lines(
             words.append(f"open for {whose}: {_listed(first)} can't be told from other places")
         if decided and (left := [model for model in models if model not in decided]):
             words.append(f"open for {enumerate_few(left)}")
-    words += _without_best(values, standings, whole, way)
+    # What turns decide needs no second command.
+    words += _without_best(values, standings, whole, lambda some: "" if all(map(ways.get, some)) else way(some))
     words += _without_turns(ways, len(values))
     unranked: dict[str, list[str]] = {}
     for model, standing in standings.items():
@@ -547,7 +548,7 @@ def _without_best(
         if models is one:
             places = list(dict.fromkeys(whole[standings[model].sole or ""] for model in models))
             why = f"only {_listed(places)} could be ranked (elsewhere {listing(whys)}{busy})"
-        words.append(f"no best can be named{whose}: {why}; {way(models)}")
+        words.append(f"no best can be named{whose}: {'; '.join(filter(None, [why, way(models)]))}")
     return words
 
 
