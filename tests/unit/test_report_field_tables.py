@@ -178,6 +178,13 @@ def test_a_latency_that_contradicts_the_turns_has_a_footnote(alone, noted):
     assert any(note.startswith("measured alone it has another place") for note in notes["openvino/cpu"]) == noted
 
 
+def test_networks_whose_accuracy_nobody_measured_have_no_column_of_it():
+    def columns(run):
+        return {column.title: column.hidden for column in field_document("networks", [run]).tables[0].columns}
+
+    assert columns(make_run(1))["Accuracy"] and not columns(everything())["Accuracy"]
+
+
 def test_an_accuracy_says_that_its_samples_calibrated_the_file():
     part = CalibratedPart(samples=30, metric="accuracy_top1", n=60, value=0.9, low=0.8, high=0.95)
     judged = Evaluation(task="classification", data=DATA, n=90, calibrated=part)

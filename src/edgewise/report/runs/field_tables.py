@@ -402,8 +402,8 @@ def _network_tables(runs: Sequence[Run], options: Options) -> list[Table]:
     """``Model | Runtime | Threads | Latency (ms) | Grade | Model Size (MB) | Accuracy``.
 
     Ratios in turns stand before the latencies, where the runs have them: they decide. The precision follows the threads
-    where there are several networks. It, batch, scenario and device have columns where they tell rows apart, and always
-    in a file for machines.
+    where there are several networks. It, batch, scenario and device have columns where they tell rows apart, accuracy
+    where one was measured, and all of them always in a file for machines.
     """
     engines = short_engines(map(provider_of, runs))
     shared = 3 if len({threads_of(run) for run in runs}) == 1 else 0
@@ -432,8 +432,9 @@ def _network_tables(runs: Sequence[Run], options: Options) -> list[Table]:
         (Column(title="Latency (ms)", numeric=True), partial(_latency_beside_turns, firsts_in_turns(runs))),
         (Column(title="Grade"), _grade),
         (Column(title="Model Size (MB)", numeric=True, rank=rank), _model_size),
-        (Column(title="Accuracy", numeric=True, unit="%"), _accuracy_and_data),
     ]
+    judged = any(_accuracy(run).value is not None or run.evaluation is not None for run in runs)
+    columns.append((Column(title="Accuracy", numeric=True, unit="%", hidden=not judged), _accuracy_and_data))
     return [table_of("Networks by engine", runs, columns)]
 
 
