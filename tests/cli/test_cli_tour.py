@@ -58,13 +58,13 @@ def test_the_tour_ends_in_tables_pages_stored_runs_a_faster_variant_and_a_compar
     assert [row.split("|")[3].strip() for row in rows if row.startswith("| digits_cnn")] == [
         r"99.63 % \[98.65, 99.90\]"
     ] * 2
-    for page in pages:
+    # On a machine that is too busy for a race or a verdict nothing is chosen; without times a page has no chart.
+    chosen = list((tmp_path / "here" / "optimized").glob("digits_cnn.*.onnx"))
+    for page in pages if chosen else pages - {"optimize.html"}:
         assert "<svg" in (tmp_path / "here" / page).read_text(), page
     assert {path.name for path in tmp_path.iterdir()} - {"store.db-wal", "store.db-shm"} == {"here", "store.db"}
     assert run(["runs", "list", "--json", *store]) == 0
     names = [row["model"].partition(".")[0] for row in json.loads(capsys.readouterr().out)["rows"]]
-    # On a machine that is too busy for a race or a verdict nothing is chosen.
-    chosen = list((tmp_path / "here" / "optimized").glob("digits_cnn.*.onnx"))
     # Four benchmarked, one profiled, two judged, the original in the race and two compared at the end.
     assert names.count("digits_cnn") >= (10 if chosen else 9)
     order = ["Smallest: ", "Layers by time", "Accuracy and latency", "Before and after", "Basis of the verdicts"]
